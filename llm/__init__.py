@@ -1,0 +1,1 @@
+"""The text engine: GGUF language models on a CPU."""

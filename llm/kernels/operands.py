@@ -1,0 +1,65 @@
+"""What kernels take besides plain arrays: norms, rope tables and mask ranges. Plain data, no arithmetic."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+F32 = NDArray[np.float32]
+I32 = NDArray[np.int32]
+Act = Literal["silu", "gelu", "gelu_erf", "gelu_quick", "relu"]  # "gelu" is the tanh form
+RopeKind = Literal["norm", "neox"]  # norm rotates pairs (2i, 2i+1); neox rotates (i, i + n_rot/2)
+
+
+@dataclass(frozen=True)
+class Norm:
+    """RMS norm, or layer norm when `center` is set: weight [n], bias [n] or None."""
+
+    weight: F32
+    eps: float
+    bias: F32 | None = None
+    center: bool = False
+
+
+@dataclass(frozen=True)
+class Rope:
+    """Rotation of the first 2*n_pair dimensions of each head: cos and sin [n_tok, n_pair], one row a token."""
+
+    cos: F32
+    sin: F32
+    kind: RopeKind
+
+
+@dataclass(frozen=True)
+class Visible:
+    """Which cache rows each query row sees: rows lo[i] <= r < hi[i] (int32 [n_tok] each).
+
+    Causal, sliding-window, non-causal block and raster-causal masks all have this form, because the rows of a
+    sequence lie in the cache in the order in which they were decoded.
+    """
+
+    lo: I32
+    hi: I32
+
+
+class Linear:
+    """A weight matrix in the form its kernels module likes best; `n_in` numbers in, `n_out` out."""
+
+    n_in: int
+    n_out: int
+
+
+class Embedding:
+    """A table of `n_vocab` rows of `n_embd`, read row by row."""
+
+    n_vocab: int
+    n_embd: int
+
+
+@dataclass(frozen=True)
+class KvRows:
+    """Keys and values of one layer: two arrays [n_head_kv, n_rows, d_head], float16 or float32."""
+
+    k: NDArray[np.float16] | F32
+    v: NDArray[np.float16] | F32

@@ -1,0 +1,203 @@
+"""Every kernel in plain numpy and float32: the specification of the fast ones, and the oracle of their tests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy.special import erf
+
+from llm.gguf import Tensor
+from llm.kernels.operands import F32, I32, Act, Embedding, KvRows, Linear, Norm, Rope, Visible
+
+
+@dataclass(frozen=True)
+class DenseLinear(Linear):
+    """The whole matrix in float32: weight [n_out, n_in], bias [n_out] or None."""
+
+    weight: F32
+    bias: F32 | None
+
+    def __post_init__(self) -> None:
+        n_out, n_in = self.weight.shape
+        object.__setattr__(self, "n_in", n_in)
+        object.__setattr__(self, "n_out", n_out)
+
+
+@dataclass(frozen=True)
+class TensorRows(Embedding):
+    """A table that stays in its file format."""
+
+    tensor: Tensor
+
+    def __post_init__(self) -> None:
+        n_vocab, n_embd = self.tensor.shape
+        object.__setattr__(self, "n_vocab", n_vocab)
+        object.__setattr__(self, "n_embd", n_embd)
+
+
+def set_threads(n: int) -> None:
+    """numpy's own threads are left as they are."""
+
+
+def load_linear(tensors: Sequence[Tensor], bias: F32 | None = None, precision: str = "auto") -> Linear:
+    rows = [t.to_f32().reshape(t.shape[0], -1) for t in tensors]
+    return DenseLinear(np.ascontiguousarray(np.concatenate(rows)), bias)
+
+
+def load_embedding(tensor: Tensor) -> Embedding:
+    return TensorRows(tensor)
+
+
+def embed(table: Embedding, ids: I32, scale: float = 1.0) -> F32:
+    assert isinstance(table, TensorRows)
+    return table.tensor.rows_f32(ids) * np.float32(scale)
+
+
+def linear(
+    x: F32,
+    w: Linear,
+    *,
+    norm: Norm | None = None,
+    act: Act | None = None,
+    residual: F32 | None = None,
+    out: F32 | None = None,
+) -> F32:
+    assert isinstance(w, DenseLinear)
+    assert x.shape[-1] == w.n_in, (x.shape, w.n_in)
+    y = (_norm(x, norm) if norm else x) @ w.weight.T
+    if w.bias is not None:
+        y = y + w.bias
+    return _result(_act(y, act) if act else y, residual, out)
+
+
+def gated(x: F32, w: Linear, act: Act, *, norm: Norm | None = None) -> F32:
+    y = linear(x, w, norm=norm)
+    gate, up = np.split(y, 2, axis=-1)
+    return _act(gate, act) * up
+
+
+def norm(x: F32, n: Norm, *, residual: F32 | None = None, out: F32 | None = None) -> F32:
+    return _result(_norm(x, n), residual, out)
+
+
+def add(x: F32, y: F32, *, out: F32 | None = None) -> F32:
+    return np.add(x, y, out=out)
+
+
+def softcap(x: F32, cap: float) -> F32:
+    return np.tanh(x / np.float32(cap)) * np.float32(cap)
+
+
+def qkv_to_rows(
+    qkv: F32,
+    n_head: int,
+    kv: KvRows,
+    row: int,
+    *,
+    rope: Rope | None = None,
+    q_norm: Norm | None = None,
+    k_norm: Norm | None = None,
+) -> F32:
+    n_tok, n_head_kv, d = len(qkv), kv.k.shape[0], kv.k.shape[2]
+    heads = qkv.reshape(n_tok, n_head + 2 * n_head_kv, d)
+    q, k, v = np.split(heads, [n_head, n_head + n_head_kv], axis=1)
+    if q_norm:
+        q = _norm(q, q_norm)
+    if k_norm:
+        k = _norm(k, k_norm)
+    if rope:
+        q, k = _rotate(q, rope), _rotate(k, rope)
+    kv.k[:, row : row + n_tok] = k.transpose(1, 0, 2)
+    kv.v[:, row : row + n_tok] = v.transpose(1, 0, 2)
+    return np.ascontiguousarray(q)
+
+
+def attention(q: F32, kv: KvRows, visible: Visible, scale: float, *, softcap: float = 0.0) -> F32:
+    n_tok, n_head, d = q.shape
+    n_rows, group = int(visible.hi.max(initial=0)), n_head // kv.k.shape[0]
+    row = np.arange(n_rows)
+    seen = (row >= visible.lo[:, None]) & (row < visible.hi[:, None])  # [n_tok, n_rows]
+    out = np.zeros_like(q)
+    for h in range(n_head):
+        k, v = (a[h // group, :n_rows].astype(np.float32) for a in (kv.k, kv.v))
+        score = q[:, h] @ k.T * np.float32(scale)  # [n_tok, n_rows]
+        if softcap:
+            score = np.tanh(score / softcap) * np.float32(softcap)
+        score = np.where(seen, score, -np.inf)
+        top = np.max(score, axis=1, keepdims=True, initial=np.float32(-3e38))
+        p = np.exp(score - top)
+        total = p.sum(axis=1, keepdims=True)
+        out[:, h] = p @ v / np.where(total > 0, total, 1)
+    return out.reshape(n_tok, n_head * d)
+
+
+def patches(pixels: F32, size: int) -> F32:
+    c, h, w = pixels.shape
+    x = pixels.reshape(c, h // size, size, w // size, size).transpose(1, 3, 0, 2, 4)
+    return np.ascontiguousarray(x).reshape(-1, c * size * size)
+
+
+def conv1d(x: F32, w: Linear, kernel: int, stride: int, pad: int, *, act: Act | None = None) -> F32:
+    x = np.pad(x, ((pad, pad), (0, 0)))
+    cols = sliding_window_view(x, kernel, axis=0)[::stride]  # [n_row', c_in, kernel]
+    return linear(np.ascontiguousarray(cols).reshape(len(cols), -1), w, act=act)
+
+
+def conv2d(x: F32, w: Linear, kernel: int, stride: int, pad: int, *, act: Act | None = None) -> F32:
+    x = np.pad(x, ((pad, pad), (pad, pad), (0, 0)))
+    cols = sliding_window_view(x, (kernel, kernel), axis=(0, 1))[::stride, ::stride]  # [h', w', c_in, k, k]
+    y = linear(np.ascontiguousarray(cols).reshape(cols.shape[0] * cols.shape[1], -1), w, act=act)
+    return y.reshape(*cols.shape[:2], w.n_out)
+
+
+def pixel_shuffle(x: F32, grid: tuple[int, int], n: int) -> F32:
+    ny, nx = grid
+    c = x.shape[-1]
+    y = x.reshape(ny // n, n, nx // n, n, c).transpose(0, 2, 1, 3, 4)
+    return np.ascontiguousarray(y).reshape(-1, n * n * c)
+
+
+def _norm(x: F32, n: Norm) -> F32:
+    if n.center:
+        x = x - x.mean(axis=-1, keepdims=True)
+    y = x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + np.float32(n.eps)) * n.weight
+    return y if n.bias is None else y + n.bias
+
+
+def _act(x: F32, act: Act) -> F32:
+    match act:
+        case "silu":
+            return x / (1 + np.exp(-x))
+        case "gelu":
+            return np.float32(0.5) * x * (1 + np.tanh(np.float32(0.7978845608) * (x + np.float32(0.044715) * x**3)))
+        case "gelu_erf":
+            return np.float32(0.5) * x * (1 + erf(x * np.float32(0.70710678)))
+        case "gelu_quick":
+            return x / (1 + np.exp(np.float32(-1.702) * x))
+        case "relu":
+            return np.maximum(x, 0)
+
+
+def _rotate(x: F32, rope: Rope) -> F32:
+    """x [n_tok, n_head, d_head]; dimensions past the rotated ones pass through."""
+    n_pair = rope.cos.shape[1]
+    cos, sin = rope.cos[:, None], rope.sin[:, None]
+    y = x.copy()
+    if rope.kind == "norm":
+        first, second = slice(0, 2 * n_pair, 2), slice(1, 2 * n_pair, 2)
+    else:
+        first, second = slice(0, n_pair), slice(n_pair, 2 * n_pair)
+    a, b = x[..., first], x[..., second]
+    y[..., first] = a * cos - b * sin
+    y[..., second] = a * sin + b * cos
+    return y
+
+
+def _result(y: F32, residual: F32 | None, out: F32 | None) -> F32:
+    if residual is not None:
+        return np.add(y, residual, out=out)
+    if out is not None:
+        out[...] = y
+        return out
+    return np.ascontiguousarray(y, dtype=np.float32)

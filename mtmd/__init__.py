@@ -1,0 +1,1 @@
+"""Pictures and recordings for GGUF language models."""
