@@ -10,7 +10,7 @@ class LlmError(Exception):
 
 
 class UsageError(LlmError):
-    """A setting that cannot be: an unknown name, a value out of range, two options that exclude each other."""
+    """A setting that cannot be: an unknown name, a value out of range, two options at odds."""
 
 
 class ModelError(LlmError):

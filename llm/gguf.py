@@ -1,6 +1,6 @@
 """GGUF files, read in place through mmap: metadata at once, tensors as views.
 
-Shapes here are row-major, outermost first; the file stores them reversed (`ne`). Specification: ggml/docs/gguf.md.
+Shapes here are row-major, outermost first; the file stores them reversed (`ne`). Source: ggml/docs/gguf.md.
 Every length in the file is checked against the bytes that are there before anything is allocated for it.
 """
 
@@ -149,7 +149,8 @@ class Tensor:
             block = BLOCK[GgmlType(kind)][1]
             rows = quants.dequantize(raw.reshape(-1, block), GGMLQuantizationType(int(kind)))
         except (ValueError, KeyError, NotImplementedError) as e:
-            raise ModelError(f"{self.path}: tensor {self.name} has format {self.type_name}: not supported") from e
+            what = f"tensor {self.name} has format {self.type_name}"
+            raise ModelError(f"{self.path}: {what}, which cannot be computed") from e
         return np.asarray(rows, np.float32).reshape(-1)
 
 
@@ -267,13 +268,12 @@ class _Cursor:
         for side in shape:
             n *= side
         if shape and shape[-1] % per_block:
-            raise self.broken(f"tensor {name!r}: rows of {shape[-1]} do not divide into blocks of {per_block}")
+            raise self.broken(f"tensor {name!r}: rows of {shape[-1]} are no multiple of {per_block}")
         n_bytes = n // per_block * block_bytes
         begin = start + offset
         if begin + n_bytes > self.size:
-            raise self.broken(
-                f"tensor {name!r} ends at byte {begin + n_bytes}, the file has {self.size}: incomplete download?"
-            )
+            end = f"tensor {name!r} ends at byte {begin + n_bytes}, the file has {self.size}"
+            raise self.broken(f"{end}: incomplete download?")
         return Tensor(name, kind, shape, raw[begin : begin + n_bytes], self.path)
 
     def value(self, kind: int) -> object:

@@ -1,9 +1,9 @@
 """The kernels: every array operation of models and encoders, listed here with its shapes.
 
-`Kernels` is the table of contents. Two modules satisfy it: `reference` (plain numpy: the specification and the
-oracle) and `fast` (numba). A model gets one of them as its argument `k` and calls nothing else on activations, so
-that another module can stand underneath. Activations are float32 and C-contiguous; results are new arrays unless
-`out` is given (`out` may be the residual).
+`Kernels` is the table of contents. Two modules satisfy it: `reference` (plain numpy: the specification and
+the oracle) and `fast` (numba). A model gets one of them as its argument `k` and calls nothing else on
+activations, so that another module can stand underneath. Activations are float32 and C-contiguous; results
+are new arrays unless `out` is given (`out` may be the residual).
 """
 
 import os
@@ -14,30 +14,28 @@ from llm.errors import UsageError
 from llm.gguf import Tensor
 from llm.kernels.operands import F32, I32, Act, Embedding, KvRows, Linear, Norm, Rope, Visible
 
-Precision = Literal["auto", "exact"]  # auto: int8 or bf16 dot products, by weight type; exact: float32 throughout
+Precision = Literal["auto", "exact"]  # auto: int8 or bf16 dot products, by weight type; exact: all float32
 
 
 class Kernels(Protocol):
     """What a kernels module offers. W is a weight matrix [n_out, n_in], b its bias."""
 
-    @staticmethod
-    def set_threads(n: int) -> None:
+    def set_threads(self, n: int) -> None:
         """Use `n` threads from now on (0: as many as there are physical cores)."""
 
-    @staticmethod
-    def load_linear(tensors: Sequence[Tensor], bias: F32 | None = None, precision: Precision = "auto") -> Linear:
-        """One Linear of the rows of all `tensors` (each [n_out_i, ...], the rest flattened to n_in); bias [n_out]."""
+    def load_linear(
+        self, tensors: Sequence[Tensor], bias: F32 | None = None, precision: Precision = "auto"
+    ) -> Linear:
+        """The rows of all `tensors` (each [n_out_i, ...], the rest flattened to n_in) as one; bias [n_out]."""
 
-    @staticmethod
-    def load_embedding(tensor: Tensor) -> Embedding:
+    def load_embedding(self, tensor: Tensor) -> Embedding:
         """The table [n_vocab, n_embd]; its rows stay in the file's format until they are read."""
 
-    @staticmethod
-    def embed(table: Embedding, ids: I32, scale: float = 1.0) -> F32:
+    def embed(self, table: Embedding, ids: I32, scale: float = 1.0) -> F32:
         """Rows of `ids` [n_tok], times `scale` -> [n_tok, n_embd]."""
 
-    @staticmethod
     def linear(
+        self,
         x: F32,
         w: Linear,
         *,
@@ -48,24 +46,20 @@ class Kernels(Protocol):
     ) -> F32:
         """act(norm(x) W^T + b) + residual; x [n_tok, n_in] -> [n_tok, n_out]."""
 
-    @staticmethod
-    def gated(x: F32, w: Linear, act: Act, *, norm: Norm | None = None) -> F32:
-        """act(gate) * up with gate | up = norm(x) W^T + b; W [2 n_ff, n_in]; x [n_tok, n_in] -> [n_tok, n_ff]."""
+    def gated(self, x: F32, w: Linear, act: Act, *, norm: Norm | None = None) -> F32:
+        """act(gate) * up, gate | up = norm(x) W^T + b; W [2 n_ff, n_in]; x [n_tok, n_in] -> [n_tok, n_ff]."""
 
-    @staticmethod
-    def norm(x: F32, n: Norm, *, residual: F32 | None = None, out: F32 | None = None) -> F32:
+    def norm(self, x: F32, n: Norm, *, residual: F32 | None = None, out: F32 | None = None) -> F32:
         """norm(x) + residual over the last axis; x [n_tok, n_embd] -> the same shape."""
 
-    @staticmethod
-    def add(x: F32, y: F32, *, out: F32 | None = None) -> F32:
+    def add(self, x: F32, y: F32, *, out: F32 | None = None) -> F32:
         """x + y, shapes alike."""
 
-    @staticmethod
-    def softcap(x: F32, cap: float) -> F32:
+    def softcap(self, x: F32, cap: float) -> F32:
         """cap * tanh(x / cap), shape kept."""
 
-    @staticmethod
     def qkv_to_rows(
+        self,
         qkv: F32,
         n_head: int,
         kv: KvRows,
@@ -75,32 +69,27 @@ class Kernels(Protocol):
         q_norm: Norm | None = None,
         k_norm: Norm | None = None,
     ) -> F32:
-        """Split q | k | v, norm q and k per head, rotate them, and write k and v at rows row..row+n_tok of `kv`.
+        """Split q | k | v, norm q and k per head, rotate them, write k and v at rows row..row+n_tok of `kv`.
 
         qkv [n_tok, (n_head + 2 n_head_kv) d_head] -> q [n_tok, n_head, d_head].
         """
 
-    @staticmethod
-    def attention(q: F32, kv: KvRows, visible: Visible, scale: float, *, softcap: float = 0.0) -> F32:
+    def attention(self, q: F32, kv: KvRows, visible: Visible, scale: float, *, softcap: float = 0.0) -> F32:
         """softmax(scale q k^T) v over the visible rows; head h reads kv head h // (n_head / n_head_kv).
 
         q [n_tok, n_head, d_head] -> [n_tok, n_head d_head]. A query that sees no row gives zeros.
         """
 
-    @staticmethod
-    def patches(pixels: F32, size: int) -> F32:
+    def patches(self, pixels: F32, size: int) -> F32:
         """Squares of `size`, row by row: pixels [n_channel, h, w] -> [h/size w/size, n_channel size size]."""
 
-    @staticmethod
-    def conv1d(x: F32, w: Linear, kernel: int, stride: int, pad: int, *, act: Act | None = None) -> F32:
+    def conv1d(self, x: F32, w: Linear, kernel: int, stride: int, pad: int, *, act: Act | None = None) -> F32:
         """Convolution along rows, zero-padded: x [n_row, c_in], W [c_out, c_in kernel] -> [n_row', c_out]."""
 
-    @staticmethod
-    def conv2d(x: F32, w: Linear, kernel: int, stride: int, pad: int, *, act: Act | None = None) -> F32:
-        """Square convolution, zero-padded: x [h, w, c_in], W [c_out, c_in kernel kernel] -> [h', w', c_out]."""
+    def conv2d(self, x: F32, w: Linear, kernel: int, stride: int, pad: int, *, act: Act | None = None) -> F32:
+        """Square convolution, zero-padded: x [h, w, c_in], W [c_out, c_in k k] -> [h', w', c_out]."""
 
-    @staticmethod
-    def pixel_shuffle(x: F32, grid: tuple[int, int], n: int) -> F32:
+    def pixel_shuffle(self, x: F32, grid: tuple[int, int], n: int) -> F32:
         """Join n x n neighbours, (dy, dx, channel) order: x [ny nx, c] -> [ny/n nx/n, n n c]."""
 
 

@@ -24,7 +24,7 @@ class Norm:
 
 @dataclass(frozen=True)
 class Rope:
-    """Rotation of the first 2*n_pair dimensions of each head: cos and sin [n_tok, n_pair], one row a token."""
+    """Rotation of the first 2 n_pair dimensions of each head: cos and sin [n_tok, n_pair]."""
 
     cos: F32
     sin: F32
