@@ -34,6 +34,7 @@ MERGES = (
     "l l",
     "he ll",
     "hell o",
+    "Ċ Ċ",
 )
 
 
@@ -82,8 +83,8 @@ def make_text_gguf(
 ) -> Path:
     """A text model of architecture `arch` ("llama" or "gemma3") with random weights.
 
-    `specials` are control tokens after ChatML's, `meta` (full keys) and `tensors` are added or replace what is
-    there, `without` names keys and tensors to leave out. `tied`: no output.weight. `bias`: q, k, v, o biases.
+    `specials` are control tokens after ChatML's; `meta` (full keys) and `tensors` come on top or replace what
+    is there, `without` names keys and tensors to leave out. `tied`: no output.weight. `bias`: of q, k, v, o.
     """
     vocab = vocabulary(specials)
     rng = np.random.default_rng(seed)
