@@ -305,7 +305,7 @@ class _Cursor:
         """A 64-bit count of things that take at least `least` bytes each."""
         n = self.scalar("Q")
         if n * least > self.size - self.pos:
-            raise self.broken(f"it claims {n} {what}, more than its {self.size} bytes can hold")
+            raise self.broken(f"{n} {what} do not fit its {self.size} bytes: incomplete download?")
         return n
 
     def string(self) -> str:
