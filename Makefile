@@ -1,0 +1,19 @@
+PYTHON ?= python
+
+.PHONY: check format test peer
+
+check:  ## everything CI checks before the tests
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+	lint-imports
+
+format:
+	$(PYTHON) -m ruff format .
+	$(PYTHON) -m ruff check --fix .
+
+test:
+	$(PYTHON) -m pytest
+
+peer:  ## refresh the goldens; PEER names the python of a venv with llama-cpp-python
+	PYTHONPATH=. $(PEER) tests/peer/refresh.py
