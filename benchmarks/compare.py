@@ -109,7 +109,9 @@ def text_rows(args: argparse.Namespace, model: Path, lines: list[str]) -> list[R
         for line in lines:
             n, command = TEXT_LINES[line]
             s = match.seconds(**command)
-            rows.append(Row(f"{model.stem} {line}", n / s["ours"], n / s["peer"], "t/s", s["peer"] / s["ours"]))
+            rows.append(
+                Row(f"{model.stem} {line}", n / s["ours"], n / s["peer"], "t/s", s["peer"] / s["ours"])
+            )
     return rows
 
 
@@ -154,7 +156,9 @@ def main() -> None:
     ap.add_argument("--models", type=Path, required=True, help="folder of GGUF text models")
     ap.add_argument("--threads", type=int, default=2)
     ap.add_argument("--repeat", type=int, default=5, help="turns a line; the median counts")
-    ap.add_argument("--only", default="", help="lines whose name holds this: prefill, decode, encode, cold start")
+    ap.add_argument(
+        "--only", default="", help="lines whose name holds this: prefill, decode, encode, cold start"
+    )
     args = ap.parse_args()
     models = sorted(args.models.glob("*.gguf"))
     if not models:
