@@ -1,0 +1,445 @@
+"""A small SIMD vocabulary for numba: vectors of 64 bytes as numba types, and the operations kernels need.
+
+`F32` holds 16 float32, `I32` 16 int32, `Bytes` 64 bytes; vectors of one kind combine with + - * / & | ^.
+Memory is named by address, an integer: `at(array, i)`. The array must outlive every use of its address, so
+take addresses of a kernel's arguments only (numba knows no float16 arrays: pass `.view(np.int16)`). LLVM
+splits vectors where registers are narrower; only `dot4`, `dot2_bf16` and the float16 conversions choose
+instructions by what the processor has.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils, config
+from numba.core.codegen import get_host_cpu_features
+from numba.core.datamodel import PrimitiveModel
+from numba.core.imputils import lower_builtin
+from numba.core.typing.templates import AbstractTemplate, infer_global
+from numba.core.typing.templates import signature as call_signature
+from numba.extending import intrinsic, register_model
+
+from llm.kernels.jit import inline
+
+
+def cpu_features() -> frozenset[str]:
+    """What the code is compiled for, in LLVM's words ("avx512vnni"); NUMBA_CPU_FEATURES overrules."""
+    said = config.CPU_FEATURES if config.CPU_FEATURES is not None else get_host_cpu_features()
+    return frozenset(f[1:] for f in said.split(",") if f.startswith("+"))
+
+
+FEATURES = cpu_features()
+
+i1, i8, i16, i32, i64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
+f32, f16 = ir.FloatType(), ir.HalfType()
+
+
+class _BFloat(ir.types.Type):
+    """llvmlite knows no bfloat."""
+
+    null = "0.0"
+    intrinsic_name = "bf16"
+
+    def _to_string(self) -> str:
+        return "bfloat"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _BFloat)
+
+    def __hash__(self) -> int:
+        return hash(_BFloat)
+
+
+bf16 = _BFloat()
+
+
+class Vec(types.Type):
+    """A vector register as a numba type."""
+
+    def __init__(self, name: str, element: ir.Type, n: int) -> None:
+        self.llvm = ir.VectorType(element, n)
+        super().__init__(name=name)
+
+
+@register_model(Vec)
+class _VecModel(PrimitiveModel):
+    def __init__(self, dmm: Any, fe_type: Vec) -> None:
+        super().__init__(dmm, fe_type, fe_type.llvm)
+
+
+F32 = Vec("F32x16", f32, 16)
+I32 = Vec("I32x16", i32, 16)
+Bytes = Vec("I8x64", i8, 64)
+
+
+def _operators() -> None:
+    ops = {
+        F32: {operator.add: "fadd", operator.sub: "fsub", operator.mul: "fmul", operator.truediv: "fdiv"},
+        I32: {
+            operator.add: "add",
+            operator.sub: "sub",
+            operator.mul: "mul",
+            operator.and_: "and_",
+            operator.or_: "or_",
+        },
+        Bytes: {operator.add: "add", operator.and_: "and_", operator.or_: "or_", operator.xor: "xor"},
+    }
+    for vec, table in ops.items():
+        for op, method in table.items():
+            _operator(op, vec, method)
+
+
+def _operator(op: Callable[..., Any], vec: Vec, method: str) -> None:
+    @infer_global(op)
+    class Pair(AbstractTemplate):
+        def generic(self, args: Sequence[Any], kws: Any) -> Any:
+            return call_signature(vec, vec, vec) if tuple(args) == (vec, vec) else None
+
+    @lower_builtin(op, vec, vec)
+    def lower(context: Any, b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+        return getattr(b, method)(*args)
+
+
+_operators()
+
+
+def splat(b: ir.IRBuilder, x: ir.Value, n: int) -> ir.Value:
+    """IR: a vector of n times x."""
+    undef = ir.Constant(ir.VectorType(x.type, n), ir.Undefined)
+    v = b.insert_element(undef, x, ir.Constant(i32, 0))
+    return b.shuffle_vector(v, undef, ir.Constant(ir.VectorType(i32, n), [0] * n))
+
+
+def call(b: ir.IRBuilder, name: str, result: ir.Type, args: Sequence[ir.Value]) -> ir.Value:
+    """IR: call of the LLVM intrinsic `name`."""
+    kind = ir.FunctionType(result, [a.type for a in args])
+    return b.call(cgutils.get_or_insert_function(b.module, kind, name), args)
+
+
+def pointer(b: ir.IRBuilder, address: ir.Value, to: ir.Type) -> ir.Value:
+    """IR: an address as a pointer."""
+    return b.inttoptr(address, to.as_pointer())
+
+
+@intrinsic
+def at(ctx: Any, array: Any, i: Any) -> Any:
+    """Address of element `i` of a C-contiguous array, counted through all axes."""
+    size = array.dtype.bitwidth // 8
+
+    def code(context: Any, b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+        data = b.ptrtoint(context.make_array(sig.args[0])(context, b, args[0]).data, i64)
+        index = context.cast(b, args[1], sig.args[1], types.intp)
+        return b.add(data, b.mul(index, ir.Constant(i64, size)))
+
+    return types.intp(array, i), code
+
+
+def _load(
+    memory: ir.Type, result: Any, convert: Callable[[ir.IRBuilder, ir.Value], ir.Value] | None = None
+) -> Any:
+    @intrinsic
+    def load(ctx: Any, address: Any) -> Any:
+        def code(context: Any, b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+            v = b.load(pointer(b, args[0], memory), align=1)
+            return convert(b, v) if convert else v
+
+        return result(types.intp), code
+
+    return load
+
+
+def _store(
+    memory: ir.Type, value: Any, convert: Callable[[ir.IRBuilder, ir.Value], ir.Value] | None = None
+) -> Any:
+    @intrinsic
+    def store(ctx: Any, address: Any, v: Any) -> Any:
+        def code(context: Any, b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+            x = context.cast(b, args[1], sig.args[1], value)
+            b.store(convert(b, x) if convert else x, pointer(b, args[0], memory), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.intp, v), code
+
+    return store
+
+
+_HALF_IN_HARDWARE = "f16c" in FEATURES or "avx512f" in FEATURES or "neon" in FEATURES
+
+
+def _half_to_f32(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
+    """16 halves (as i16) -> f32. In integers where the processor cannot: LLVM calls a missing library."""
+    if _HALF_IN_HARDWARE:
+        return b.fpext(b.bitcast(v, ir.VectorType(f16, 16)), F32.llvm)
+    x = b.zext(v, I32.llvm)
+    magnitude = b.bitcast(b.shl(b.and_(x, I32.llvm([0x7FFF] * 16)), I32.llvm([13] * 16)), F32.llvm)
+    scaled = b.bitcast(b.fmul(magnitude, F32.llvm([2.0**112] * 16)), I32.llvm)
+    sign = b.shl(b.and_(x, I32.llvm([0x8000] * 16)), I32.llvm([16] * 16))
+    return b.bitcast(b.or_(scaled, sign), F32.llvm)
+
+
+def _f32_to_half(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
+    """f32 -> 16 halves (as i16), to nearest; without hardware, ties go up and overflow saturates."""
+    if _HALF_IN_HARDWARE:
+        return b.bitcast(b.fptrunc(v, ir.VectorType(f16, 16)), ir.VectorType(i16, 16))
+    bits = b.bitcast(v, I32.llvm)
+    magnitude = b.bitcast(b.and_(bits, I32.llvm([0x7FFFFFFF] * 16)), F32.llvm)
+    top = F32.llvm([65504.0] * 16)
+    capped = b.select(b.fcmp_ordered(">", magnitude, top), top, magnitude)
+    small = b.bitcast(b.fmul(capped, F32.llvm([2.0**-112] * 16)), I32.llvm)
+    half = b.lshr(b.add(small, I32.llvm([0x1000] * 16)), I32.llvm([13] * 16))
+    sign = b.and_(b.lshr(bits, I32.llvm([16] * 16)), I32.llvm([0x8000] * 16))
+    return b.trunc(b.or_(half, sign), ir.VectorType(i16, 16))
+
+
+def _bf16_to_f32(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
+    return b.bitcast(b.shl(b.zext(v, I32.llvm), I32.llvm([16] * 16)), F32.llvm)
+
+
+_16 = ir.VectorType(i16, 16)
+load_f32 = _load(F32.llvm, F32)  # 16 float32 at an address
+load_f16 = _load(_16, F32, _half_to_f32)  # 16 float16, widened
+load_bf16 = _load(_16, F32, _bf16_to_f32)  # 16 bfloat16, widened
+load_i32 = _load(I32.llvm, I32)
+load_bytes = _load(Bytes.llvm, Bytes)
+load_i8 = _load(ir.VectorType(i8, 16), I32, lambda b, v: b.sext(v, I32.llvm))  # 16 signed bytes, widened
+load_u8 = _load(ir.VectorType(i8, 16), I32, lambda b, v: b.zext(v, I32.llvm))
+load_word = _load(i32, Bytes, lambda b, v: b.bitcast(splat(b, v, 16), Bytes.llvm))  # 4 bytes, 16 times
+load_bits = _load(  # 64 bits as 64 bytes, 0xff where a bit is set
+    i64, Bytes, lambda b, v: b.sext(b.bitcast(v, ir.VectorType(i1, 64)), Bytes.llvm)
+)
+peek_f32 = _load(f32, types.float32)  # one number at an address
+peek_i32 = _load(i32, types.int32)
+peek_i64 = _load(i64, types.int64)
+
+store_f32 = _store(F32.llvm, F32)
+store_f16 = _store(_16, F32, _f32_to_half)
+store_i32 = _store(I32.llvm, I32)
+store_bytes = _store(Bytes.llvm, Bytes)
+store_i8 = _store(
+    ir.VectorType(i8, 16), I32, lambda b, v: b.trunc(v, ir.VectorType(i8, 16))
+)  # low byte of each
+poke_f32 = _store(f32, types.float32)
+poke_i32 = _store(i32, types.int32)
+
+
+def _of_one(
+    convert: Callable[[ir.IRBuilder, ir.Value], ir.Value],
+) -> Callable[[ir.IRBuilder, ir.Value], ir.Value]:
+    """`convert` of 16 lanes for one number."""
+    return lambda b, x: b.extract_element(convert(b, splat(b, x, 16)), ir.Constant(i32, 0))
+
+
+peek_f16 = _load(i16, types.float32, _of_one(_half_to_f32))
+poke_f16 = _store(i16, types.float32, _of_one(_f32_to_half))
+
+
+def _mask(b: ir.IRBuilder, n: ir.Value) -> ir.Value:
+    """IR: lanes below n (i64)."""
+    lanes = I32.llvm(list(range(16)))
+    return b.icmp_signed("<", lanes, splat(b, b.trunc(n, i32), 16))
+
+
+@intrinsic
+def load_f32_part(ctx: Any, address: Any, n: Any) -> Any:
+    """The first n float32 at an address, zeros after them; memory past them is not touched."""
+
+    def code(context: Any, b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+        p = pointer(b, args[0], F32.llvm)
+        zero = ir.Constant(F32.llvm, None)
+        kind = ir.FunctionType(F32.llvm, [p.type, i32, ir.VectorType(i1, 16), F32.llvm])
+        fn = cgutils.get_or_insert_function(b.module, kind, "llvm.masked.load.v16f32.p0")
+        return b.call(fn, [p, ir.Constant(i32, 1), _mask(b, args[1]), zero])
+
+    return F32(types.intp, types.intp), code
+
+
+@intrinsic
+def store_f32_part(ctx: Any, address: Any, v: Any, n: Any) -> Any:
+    """Store the first n lanes."""
+
+    def code(context: Any, b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+        p = pointer(b, args[0], F32.llvm)
+        kind = ir.FunctionType(ir.VoidType(), [F32.llvm, p.type, i32, ir.VectorType(i1, 16)])
+        fn = cgutils.get_or_insert_function(b.module, kind, "llvm.masked.store.v16f32.p0")
+        b.call(fn, [args[1], p, ir.Constant(i32, 1), _mask(b, args[2])])
+        return context.get_dummy_value()
+
+    return types.void(types.intp, F32, types.intp), code
+
+
+def _function(result: Any, arguments: Sequence[Any], body: Callable[..., ir.Value]) -> Any:
+    """An intrinsic of fixed types: `body(builder, *values)` emits its IR."""
+
+    def code(context: Any, b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+        cast = [context.cast(b, a, have, want) for a, have, want in zip(args, sig.args, arguments)]
+        return body(b, *cast)
+
+    match len(arguments):
+        case 0:
+            return intrinsic(lambda ctx: (result(), code))
+        case 1:
+            return intrinsic(lambda ctx, x: (result(x), code))
+        case 2:
+            return intrinsic(lambda ctx, x, y: (result(x, y), code))
+        case _:
+            return intrinsic(lambda ctx, x, y, z: (result(x, y, z), code))
+
+
+def _llvm(name: str, result: Any) -> Callable[..., ir.Value]:
+    llvm_type = result.llvm if isinstance(result, Vec) else f32
+    return lambda b, *args: call(b, name, llvm_type, args)
+
+
+def _reduce(name: str) -> Callable[..., ir.Value]:
+    def body(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
+        start = [ir.Constant(f32, 0.0)] if name == "fadd" else []
+        kind = ir.FunctionType(f32, [a.type for a in [*start, v]])
+        fn = cgutils.get_or_insert_function(b.module, kind, f"llvm.vector.reduce.{name}.v16f32")
+        return b.call(fn, [*start, v], fastmath=("reassoc", "nnan"))
+
+    return body
+
+
+zeros_f32 = _function(F32, [], lambda b: ir.Constant(F32.llvm, None))
+zeros_i32 = _function(I32, [], lambda b: ir.Constant(I32.llvm, None))
+splat_f32 = _function(F32, [types.float32], lambda b, x: splat(b, x, 16))
+splat_i32 = _function(I32, [types.int32], lambda b, x: splat(b, x, 16))
+splat_i8 = _function(Bytes, [types.int8], lambda b, x: splat(b, x, 64))
+fma = _function(F32, [F32, F32, F32], _llvm("llvm.fmuladd.v16f32", F32))  # x * y + z
+max_f32 = _function(F32, [F32, F32], lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y))
+min_f32 = _function(F32, [F32, F32], lambda b, x, y: b.select(b.fcmp_ordered("<", x, y), x, y))
+abs_f32 = _function(F32, [F32], _llvm("llvm.fabs.v16f32", F32))
+sqrt_f32 = _function(F32, [F32], _llvm("llvm.sqrt.v16f32", F32))
+round_f32 = _function(F32, [F32], _llvm("llvm.rint.v16f32", F32))
+sum_f32 = _function(types.float32, [F32], _reduce("fadd"))  # of the 16 lanes
+top_f32 = _function(types.float32, [F32], _reduce("fmax"))
+sum_i32 = _function(types.int32, [I32], lambda b, v: call(b, "llvm.vector.reduce.add.v16i32", i32, [v]))
+to_f32 = _function(F32, [I32], lambda b, v: b.sitofp(v, F32.llvm))
+to_i32 = _function(I32, [F32], lambda b, v: b.fptosi(v, I32.llvm))  # truncates: round_f32 first
+as_f32 = _function(F32, [I32], lambda b, v: b.bitcast(v, F32.llvm))  # the same bits
+as_i32 = _function(I32, [F32], lambda b, v: b.bitcast(v, I32.llvm))
+bytes_as_i32 = _function(I32, [Bytes], lambda b, v: b.bitcast(v, I32.llvm))
+i32_as_bytes = _function(Bytes, [I32], lambda b, v: b.bitcast(v, Bytes.llvm))
+shift_left = _function(I32, [I32, types.int32], lambda b, v, n: b.shl(v, splat(b, n, 16)))
+shift_right = _function(I32, [I32, types.int32], lambda b, v, n: b.lshr(v, splat(b, n, 16)))  # unsigned
+
+
+def _pick(lanes: Sequence[int]) -> Callable[..., ir.Value]:
+    return lambda b, x, y: b.shuffle_vector(x, y, ir.VectorType(i32, 16)(list(lanes)))
+
+
+# Pairs: of 32 numbers in two vectors the first or second of each pair, and back again.
+firsts = _function(F32, [F32, F32], _pick(range(0, 32, 2)))
+seconds = _function(F32, [F32, F32], _pick(range(1, 32, 2)))
+low_pairs = _function(F32, [F32, F32], _pick([i // 2 + 16 * (i % 2) for i in range(16)]))
+high_pairs = _function(F32, [F32, F32], _pick([i // 2 + 16 * (i % 2) for i in range(16, 32)]))
+low_nibbles = _function(Bytes, [Bytes], lambda b, v: b.and_(v, Bytes.llvm([15] * 64)))
+
+
+def _high_nibbles(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
+    words = b.lshr(b.bitcast(v, I32.llvm), I32.llvm([4] * 16))
+    return b.and_(b.bitcast(words, Bytes.llvm), Bytes.llvm([15] * 64))
+
+
+high_nibbles = _function(Bytes, [Bytes], _high_nibbles)
+
+
+def _halves(b: ir.IRBuilder, v: ir.Value, n: int) -> list[ir.Value]:
+    """IR: the n equal parts of a vector."""
+    count = v.type.count // n
+    undef = ir.Constant(v.type, ir.Undefined)
+    pick = ir.VectorType(i32, count)
+    return [b.shuffle_vector(v, undef, pick(list(range(i * count, (i + 1) * count)))) for i in range(n)]
+
+
+def _join(b: ir.IRBuilder, lo: ir.Value, hi: ir.Value) -> ir.Value:
+    n = 2 * lo.type.count
+    return b.shuffle_vector(lo, hi, ir.VectorType(i32, n)(list(range(n))))
+
+
+def _dot4(b: ir.IRBuilder, acc: ir.Value, w: ir.Value, x: ir.Value) -> ir.Value:
+    if "avx512vnni" in FEATURES:
+        return call(b, "llvm.x86.avx512.vpdpbusd.512", I32.llvm, [acc, w, x])
+    if "avxvnni" in FEATURES:
+        parts = zip(*(_halves(b, v, 2) for v in (acc, w, x)))
+        half = ir.VectorType(i32, 8)
+        return _join(b, *(call(b, "llvm.x86.avx512.vpdpbusd.256", half, p) for p in parts))
+    words_w, words_x = (b.bitcast(v, ir.VectorType(i16, 32)) for v in (w, x))
+    eight = ir.VectorType(i16, 32)([8] * 32)
+    even_w = b.and_(words_w, ir.VectorType(i16, 32)([255] * 32))
+    pairs = [
+        (even_w, b.ashr(b.shl(words_x, eight), eight)),
+        (b.lshr(words_w, eight), b.ashr(words_x, eight)),
+    ]
+    for a, c in pairs:
+        acc = b.add(acc, _pair_products(b, a, c))
+    return acc
+
+
+def _pair_products(b: ir.IRBuilder, a: ir.Value, c: ir.Value) -> ir.Value:
+    """IR: a[2i] c[2i] + a[2i+1] c[2i+1] of int16 [32] -> int32 [16]."""
+    if "avx2" in FEATURES:
+        half = ir.VectorType(i32, 8)
+        parts = zip(_halves(b, a, 2), _halves(b, c, 2))
+        return _join(b, *(call(b, "llvm.x86.avx2.pmadd.wd", half, p) for p in parts))
+    wide_a, wide_c = b.bitcast(a, I32.llvm), b.bitcast(c, I32.llvm)
+    sixteen = I32.llvm([16] * 16)
+    low = b.mul(b.ashr(b.shl(wide_a, sixteen), sixteen), b.ashr(b.shl(wide_c, sixteen), sixteen))
+    return b.add(low, b.mul(b.ashr(wide_a, sixteen), b.ashr(wide_c, sixteen)))
+
+
+dot4 = _function(I32, [I32, Bytes, Bytes], _dot4)  # acc + sum of 4 products u8 w * i8 x in each int32 lane
+NATIVE_DOT4 = bool(FEATURES & {"avx512vnni", "avxvnni"})
+NATIVE_BF16 = "avx512bf16" in FEATURES
+
+
+def _dot2_bf16(b: ir.IRBuilder, acc: ir.Value, w: ir.Value, x: ir.Value) -> ir.Value:
+    if NATIVE_BF16:
+        pairs = ir.VectorType(bf16, 32)
+        name = "llvm.x86.avx512bf16.dpbf16ps.512"
+        return call(b, name, F32.llvm, [acc, b.bitcast(w, pairs), b.bitcast(x, pairs)])
+    for pick in (
+        lambda v: b.shl(b.bitcast(v, I32.llvm), I32.llvm([16] * 16)),
+        lambda v: b.and_(b.bitcast(v, I32.llvm), I32.llvm([0xFFFF0000] * 16)),
+    ):
+        acc = call(b, "llvm.fmuladd.v16f32", F32.llvm, [*(b.bitcast(pick(v), F32.llvm) for v in (w, x)), acc])
+    return acc
+
+
+dot2_bf16 = _function(F32, [F32, Bytes, Bytes], _dot2_bf16)  # acc + sum of 2 bfloat16 products in each lane
+
+
+def _pack_bf16(b: ir.IRBuilder, even: ir.Value, odd: ir.Value) -> ir.Value:
+    half = I32.llvm([0x8000] * 16)
+    lo, hi = (b.add(b.bitcast(v, I32.llvm), half) for v in (even, odd))
+    lo = b.lshr(lo, I32.llvm([16] * 16))
+    hi = b.and_(hi, I32.llvm([0xFFFF0000] * 16))
+    return b.bitcast(b.or_(lo, hi), Bytes.llvm)
+
+
+pack_bf16 = _function(Bytes, [F32, F32], _pack_bf16)  # pairs (x, y) of bfloat16, one in each 32-bit lane
+
+
+@inline
+def exp_f32(x: Any) -> Any:
+    """e^x of 16 lanes to 2 ulp; below -87.3 it is the smallest normal number, above 88.3 about 2^127."""
+    x = max_f32(min_f32(x, splat_f32(88.3)), splat_f32(-87.3))
+    n = round_f32(x * splat_f32(1.44269504))
+    r = fma(n, splat_f32(-0.693359375), x)
+    r = fma(n, splat_f32(2.12194440e-4), r)
+    p = fma(splat_f32(1.9875691500e-4), r, splat_f32(1.3981999507e-3))
+    p = fma(p, r, splat_f32(8.3334519073e-3))
+    p = fma(p, r, splat_f32(4.1665795894e-2))
+    p = fma(p, r, splat_f32(1.6666665459e-1))
+    p = fma(p, r, splat_f32(5.0000001201e-1))
+    p = fma(p, r * r, r + splat_f32(1.0))
+    return p * as_f32(shift_left(to_i32(n) + splat_i32(127), 23))
+
+
+@inline
+def tanh_f32(x: Any) -> Any:
+    """tanh to 3e-7."""
+    e = exp_f32(x * splat_f32(2.0))
+    return splat_f32(1.0) - splat_f32(2.0) / (e + splat_f32(1.0))
