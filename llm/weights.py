@@ -45,6 +45,17 @@ class Weights:
             raise self._wrong("|".join(names) + ".weight", found, shape)
         return self._k.load_linear(tensors, self._biases(names, tensors), self._precision)
 
+    def up_gate(self, name: str) -> Linear:
+        """The matrix `name`, whose rows are up | gate, as gate | up: the order of the kernel `gated`."""
+        up_gate = self._tensor(f"{name}.weight", None)
+        n_row, n_bytes = up_gate.shape[0] // 2, up_gate.data.nbytes // 2
+        shape = (n_row, *up_gate.shape[1:])
+        up, gate = (
+            Tensor(up_gate.name, up_gate.type, shape, up_gate.data[at : at + n_bytes], up_gate.path)
+            for at in (0, n_bytes)
+        )
+        return self._k.load_linear([gate, up], None, self._precision)
+
     def norm(self, name: str, eps: float, *, n: int | None = None, center: bool = False) -> Norm:
         """RMS norm, or layer norm with `center`, of width `n`."""
         shape = (n,) if n else None
@@ -79,13 +90,16 @@ class Weights:
         """The biases of several matrices as one vector; None where no matrix has one."""
         if not any(f"{name}.bias" in self for name in names):
             return None
-        parts = [
-            self.array(f"{name}.bias", (t.shape[0],))
-            if f"{name}.bias" in self
-            else np.zeros(t.shape[0], np.float32)
-            for name, t in zip(names, tensors)
-        ]
-        return np.concatenate(parts)
+        return np.concatenate([self._bias(f"{name}.bias", t.shape[0]) for name, t in zip(names, tensors)])
+
+    def _bias(self, name: str, n: int) -> F32:
+        """[n]; zeros where there is none. A convolution's may be stored as [n, 1]."""
+        if name not in self:
+            return np.zeros(n, np.float32)
+        bias = self.array(name)
+        if bias.size != n:
+            raise self._wrong(name, str(list(bias.shape)), (n,))
+        return bias.reshape(n)
 
     def _shaped(self, name: str, shape: tuple[int, ...] | None) -> Tensor:
         tensor = self._tensor(name, shape)
