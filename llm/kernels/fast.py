@@ -1,5 +1,7 @@
 """The kernels for use (numba); see `llm.kernels.Kernels` for what each takes and gives."""
 
+from llm.kernels.jit import cache_is_cold
+from llm.kernels.norm import norm
 from llm.kernels.reference import (
     add,
     attention,
@@ -10,17 +12,17 @@ from llm.kernels.reference import (
     linear,
     load_embedding,
     load_linear,
-    norm,
     patches,
     pixel_shuffle,
-    qkv_to_rows,
-    set_threads,
     softcap,
 )
+from llm.kernels.rope import qkv_to_rows
+from llm.kernels.threads import set_threads
 
 __all__ = [
     "add",
     "attention",
+    "cache_is_cold",
     "conv1d",
     "conv2d",
     "embed",
