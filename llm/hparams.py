@@ -9,7 +9,7 @@
 `read(Hparams, meta, "llama", path)` looks up "llama.block_count" and so on.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field, fields
 from types import SimpleNamespace
 from typing import Any, TypeVar, get_type_hints
@@ -25,8 +25,8 @@ _REQUIRED = object()
 def key(name: str, *, default: object = _REQUIRED, per: str | None = None) -> Any:
     """A field read from `<prefix>.<name>`, or from `name` itself when it starts with a dot (".general.name").
 
-    `default` is a value, or a function of the fields before this one. `per` names an earlier field n: one number
-    in the file then stands for n of them, and a list must have n.
+    `default` is a value, or a function of the fields before this one. `per` names an earlier field n: one
+    number in the file then stands for n of them, and a list must have n.
     """
     return field(metadata={"key": name, "default": default, "per": per})
 
@@ -43,7 +43,7 @@ def read(cls: type[H], meta: Mapping[str, object], prefix: str, path: str) -> H:
             value = f.metadata["default"]
             if value is _REQUIRED:
                 raise ModelError(f"{path}: metadata key {name} is missing, which architecture {prefix} needs")
-            if isinstance(value, Callable):  # type: ignore[arg-type]
+            if callable(value):
                 value = value(SimpleNamespace(**values))
         per = f.metadata["per"]
         values[f.name] = _convert(value, kinds[f.name], values[per] if per else None, f"{path}: {name}")
@@ -61,5 +61,5 @@ def _convert(value: object, kind: object, n: int | None, where: str) -> object:
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if kind in (int, float, bool, str) and type(value) is not kind:
-        raise ModelError(f"{where} is {value!r}, expected {kind.__name__}")  # type: ignore[attr-defined]
+        raise ModelError(f"{where} is {value!r}, expected {kind.__name__}")
     return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,85 @@
+"""Llama and what shares its form: Llama 1-3, Mistral, SmolLM, TinyLlama, Vicuna.
+
+RMS norm, then attention with grouped heads and rotary positions on adjacent pairs; RMS norm, then
+down(silu(gate) * up). Some files bring biases, an output matrix of their own, or a rotation stretched for
+long contexts: Llama 3 by factors per frequency, others linearly.
+"""
+
+from dataclasses import dataclass
+
+from llm.cache import Step
+from llm.hparams import key
+from llm.kernels import Kernels
+from llm.kernels.operands import F32, I32
+from llm.models import register
+from llm.rope import RopeTable, frequencies
+from llm.weights import Weights
+
+
+@dataclass(frozen=True)
+class Hparams:
+    n_ctx: int = key("context_length")
+    n_layer: int = key("block_count")
+    n_embd: int = key("embedding_length")
+    n_ff: int = key("feed_forward_length")
+    n_head: int = key("attention.head_count")
+    n_head_kv: tuple[int, ...] = key("attention.head_count_kv", default=lambda hp: hp.n_head, per="n_layer")
+    d_head: int = key("attention.key_length", default=lambda hp: hp.n_embd // hp.n_head)
+    scale: float = key("attention.scale", default=lambda hp: hp.d_head**-0.5)
+    eps: float = key("attention.layer_norm_rms_epsilon")
+    n_rot: int = key("rope.dimension_count", default=lambda hp: hp.d_head)
+    rope_base: float = key("rope.freq_base", default=10000.0)
+    rope_stretch: float = key("rope.scaling.factor", default=1.0)
+
+
+class Block:
+    """The weights of one layer."""
+
+    def __init__(self, hp: Hparams, n_head_kv: int, w: Weights) -> None:
+        n_q, n_kv = hp.n_head * hp.d_head, n_head_kv * hp.d_head
+        self.attn_norm = w.norm("attn_norm", hp.eps, n=hp.n_embd)
+        self.attn_qkv = w.linear("attn_q", "attn_k", "attn_v", shape=(n_q + 2 * n_kv, hp.n_embd))
+        self.attn_output = w.linear("attn_output", shape=(hp.n_embd, n_q))
+        self.ffn_norm = w.norm("ffn_norm", hp.eps, n=hp.n_embd)
+        self.ffn_gate_up = w.linear("ffn_gate", "ffn_up", shape=(2 * hp.n_ff, hp.n_embd))
+        self.ffn_down = w.linear("ffn_down", shape=(hp.n_embd, hp.n_ff))
+
+
+@register("llama", Hparams)
+class Llama:
+    n_axis = 1
+
+    def __init__(self, hp: Hparams, w: Weights, k: Kernels) -> None:
+        self.hp, self.k = hp, k
+        self.n_ctx_train, self.n_embd = hp.n_ctx, hp.n_embd
+        self.n_vocab = w.shape("token_embd.weight")[0]
+        self.kv_shapes = [(n, hp.d_head) for n in hp.n_head_kv]
+        table = (self.n_vocab, hp.n_embd)
+        self.token_embd = w.embedding("token_embd", table)
+        self.blk = [Block(hp, n, w[f"blk.{il}"]) for il, n in enumerate(hp.n_head_kv)]
+        self.output_norm = w.norm("output_norm", hp.eps, n=hp.n_embd)
+        self.output = w.linear("output" if "output" in w else "token_embd", shape=table)
+        factors = w.array("rope_freqs.weight", (hp.n_rot // 2,)) if "rope_freqs" in w else None
+        freqs = frequencies(hp.n_rot, hp.rope_base, factors=factors, scale=1 / hp.rope_stretch)
+        self.rope = RopeTable(freqs, "norm")
+
+    def embed(self, ids: I32) -> F32:
+        return self.k.embed(self.token_embd, ids)  # [n_tok, n_embd]
+
+    def forward(self, x: F32, step: Step) -> F32:
+        k, n_head, scale = self.k, self.hp.n_head, self.hp.scale
+        rope, visible = self.rope.at(step.pos), step.visible()
+        last = self.blk[-1]
+        for blk, kv in zip(self.blk, step.kv):
+            qkv = k.linear(x, blk.attn_qkv, norm=blk.attn_norm)  # [n_tok, (n_head + 2 n_head_kv) d_head]
+            q = k.qkv_to_rows(qkv, n_head, kv, step.row, rope=rope)  # [n_tok, n_head, d_head]
+            if blk is last:
+                x, q, visible = step.wanted(x, q, visible)
+            a = k.attention(q, kv, visible, scale)  # [n_tok, n_head d_head]
+            x = k.linear(a, blk.attn_output, residual=x, out=x)  # [n_tok, n_embd]
+            h = k.gated(x, blk.ffn_gate_up, "silu", norm=blk.ffn_norm)  # [n_tok, n_ff]
+            x = k.linear(h, blk.ffn_down, residual=x, out=x)  # [n_tok, n_embd]
+        return x
+
+    def logits(self, x: F32) -> F32:
+        return self.k.linear(x, self.output, norm=self.output_norm)  # [n, n_vocab]
