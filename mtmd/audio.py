@@ -1,8 +1,8 @@
 """Recordings cut into windows of log-mel frames, as the encoders of the Whisper family were trained on them.
 
-One front end serves them all: 16 kHz, frames of 400 samples every 160, power, Slaney bands, log10, the range below
-the loudest value cut at 8 decades. What differs from family to family, and between the models' authors and the
-reference (llama.cpp), are the numbers of a `Recipe`.
+One front end serves all: 16 kHz, frames of 400 samples every 160, power, Slaney bands, log10, and nothing
+more than 8 decades below the loudest. What differs from family to family, and between the models' authors and
+the reference (llama.cpp), are the numbers of a `Recipe`.
 """
 
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ class Recipe:
     """How a clip becomes windows. The clip is first extended by zeros, by any of the rules given."""
 
     window: int  # frames of a full window
-    multiple: int  # a shorter last window is filled with 0.0 to a multiple of this
     floor: float  # least power that the logarithm sees
+    multiple: int = 1  # a shorter last window is filled with 0.0 to a multiple of this
     whole_hops: bool = False  # extend the clip to whole hops
     min_samples: int = 1  # extend the clip to this many samples
     n_silence: int = 0  # extend the clip by this many samples
@@ -36,16 +36,10 @@ class Recipe:
 
 
 WHISPER: dict[Literal["authors", "peer"], Recipe] = {
-    "authors": Recipe(window=3000, multiple=1, floor=1e-10, whole_hops=True),
+    "authors": Recipe(window=3000, floor=1e-10, whole_hops=True),
     # 30 s of silence after every clip; so from 29.99 s on a window of silence too many
     "peer": Recipe(
-        window=3000,
-        multiple=3000,
-        floor=2.0**-24,
-        n_silence=30 * RATE,
-        last_frame=True,
-        partial=False,
-        masked=False,
+        window=3000, floor=2.0**-24, n_silence=30 * RATE, last_frame=True, partial=False, masked=False
     ),
 }
 
@@ -66,12 +60,13 @@ class Window:
 def log_mel_windows(samples: F32, n_mel: int, recipe: Recipe) -> list[Window]:
     """Windows of a clip at 16 kHz, in order; nothing between them is lost. samples [n], n > 0."""
     mel = log_mel(samples, n_mel, recipe)  # [n_mel, n_frame]
-    windows = [_window(mel[:, i : i + recipe.window], recipe) for i in range(0, mel.shape[1], recipe.window)]
-    return windows if recipe.partial else [w for w in windows if w.n_valid == recipe.window]
+    n_frame = mel.shape[1]
+    stop = n_frame if recipe.partial else n_frame - n_frame % recipe.window
+    return [_window(mel[:, i : i + recipe.window], recipe) for i in range(0, stop, recipe.window)]
 
 
 def log_mel(samples: F32, n_mel: int, recipe: Recipe) -> F32:
-    """Log-mel frames of a whole clip, mapped to about -1..1.5 by its loudest value: [n] -> [n_mel, n_frame]."""
+    """Log-mel frames of a whole clip, scaled by (log10 + 4) / 4: [n] -> [n_mel, n_frame]."""
     assert len(samples), "an empty clip is refused by the loader"
     n = max(len(samples) + recipe.n_silence, recipe.min_samples)
     if recipe.whole_hops:

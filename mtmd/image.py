@@ -1,7 +1,7 @@
-"""The arithmetic of pictures: resampling, tilings, normalisation. Pixels u8 [h, w, 3] in, tiles and floats out.
+"""The arithmetic of pictures: resampling, tilings, normalisation.
 
-Sizes are (width, height), as people say them; arrays are [h, w, 3]. Every function that gives a size is pure, so
-that token counts are known before a pixel is touched.
+Sizes are (width, height), as people say them; arrays are [h, w, 3]. What gives a size is a function of sizes
+alone, so that token counts are known before a pixel is touched.
 """
 
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Tile:
 
 
 def resize(pixels: U8, size: Size, method: Filter) -> U8:
-    """`pixels` resampled to (width, height) by Pillow, whose two fixed-point passes the models were trained with.
+    """`pixels` resampled to (width, height) by Pillow, whose two fixed-point passes the models know.
 
     Kernels widen when shrinking; a side that keeps its length is not touched.
     """
@@ -51,7 +51,7 @@ def grid(pixels: U8, side: int) -> list[Tile]:
 
 
 def normalise(pixels: U8, mean: tuple[float, ...], std: tuple[float, ...]) -> F32:
-    """(u8 / 255 - mean) / std in float32, in this order: [h, w, 3] -> [3, h, w]. A byte has but 256 results."""
+    """(u8 / 255 - mean) / std in float32, in this order: [h, w, 3] -> [3, h, w]; from a table of 256."""
     levels = np.arange(256, dtype=np.float32)[:, None] / np.float32(255)
     table = (levels - np.asarray(mean, np.float32)) / np.asarray(std, np.float32)  # [256, 3]
     return np.stack([np.take(table[:, c], pixels[:, :, c]) for c in range(3)])
@@ -61,7 +61,7 @@ def normalise(pixels: U8, mean: tuple[float, ...], std: tuple[float, ...]) -> F3
 
 
 def idefics3_sizes(size: Size, side: int, longest: int) -> tuple[Size, Size]:
-    """Sizes after the two steps for a picture of `size`: scaled to the longest edge, stretched to whole tiles.
+    """Sizes after the two steps for a picture of `size`: longest edge, then stretched to whole tiles.
 
     The shorter edge is cut to an integer and made even before the tiles are counted.
     """

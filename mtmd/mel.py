@@ -1,6 +1,5 @@
 """Spectra on the mel scale: filter banks, windows, and the power of overlapping frames in each band."""
 
-from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -9,12 +8,12 @@ from numpy.typing import NDArray
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
-_BLOCK = 1024  # frames transformed at a time: their spectra stay in the cache
+_BLOCK = 2048  # frames transformed at a time
 
 
 @lru_cache(maxsize=16)
 def slaney_bank(n_mel: int, n_fft: int, rate: int) -> F32:
-    """Slaney's mel scale (linear to 1 kHz, then logarithmic), triangles of unit area: [n_mel, n_fft // 2 + 1]."""
+    """Slaney's mel scale (linear to 1 kHz, then logarithmic), unit area: [n_mel, n_fft // 2 + 1]."""
     step = np.log(6.4) / 27
 
     def to_mel(hz: float) -> float:
@@ -29,7 +28,7 @@ def slaney_bank(n_mel: int, n_fft: int, rate: int) -> F32:
 
 @lru_cache(maxsize=16)
 def htk_bank(n_mel: int, n_fft: int, rate: int) -> F32:
-    """HTK's mel scale, triangles of unit height: [n_mel, n_fft // 2 + 1]."""
+    """HTK's mel scale, unit height: [n_mel, n_fft // 2 + 1]."""
     edges = 700 * (10 ** (np.linspace(0, 2595 * np.log10(1 + rate / 1400), n_mel + 2) / 2595) - 1)
     return _frozen(_triangles(edges, n_fft, rate))
 
@@ -58,7 +57,7 @@ def hann_symmetric(n: int) -> F32:
 
 
 def reflect(samples: F32, n: int) -> F32:
-    """`samples` with `n` more at each end, mirrored about the first and the last; zeros where none are left."""
+    """`samples` with `n` more at each end, mirrored about the first and last; zeros where none are left."""
     head, tail = samples[1 : n + 1][::-1], samples[-2 : -n - 2 : -1]
     return np.concatenate(
         [np.zeros(n - len(head), np.float32), head, samples, tail, np.zeros(n - len(tail), np.float32)]
@@ -77,6 +76,3 @@ def mel_power(samples: F32, n_frame: int, hop: int, window: F32, bank: F32) -> F
         power = spectrum.real**2 + spectrum.imag**2
         result[:, i : i + _BLOCK] = bank @ power.T.astype(np.float32)
     return result
-
-
-Bank = Callable[[int, int, int], F32]
