@@ -4,7 +4,6 @@ Sizes are (width, height), as people say them; arrays are [h, w, 3]. What gives 
 alone, so that token counts are known before a pixel is touched.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -16,16 +15,6 @@ Size = tuple[int, int]
 Filter = Literal["BILINEAR", "BICUBIC", "LANCZOS"]
 
 
-@dataclass(frozen=True, eq=False)
-class Tile:
-    """One rectangle for the encoder: its place in the grid, or the overview of the whole picture."""
-
-    pixels: U8  # [h, w, 3]
-    row: int = 0
-    col: int = 0
-    overview: bool = False
-
-
 def resize(pixels: U8, size: Size, method: Filter) -> U8:
     """`pixels` resampled to (width, height) by Pillow, whose two fixed-point passes the models know.
 
@@ -33,21 +22,15 @@ def resize(pixels: U8, size: Size, method: Filter) -> U8:
     """
     from PIL import Image  # only with the first picture: a text run does without Pillow
 
-    w, h = size
-    if (w, h) == (pixels.shape[1], pixels.shape[0]):
+    if size == (pixels.shape[1], pixels.shape[0]):
         return pixels
     return np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling[method]))
 
 
-def grid(pixels: U8, side: int) -> list[Tile]:
-    """A picture of whole tiles cut into squares of `side`, row by row."""
+def cut(pixels: U8, side: int) -> U8:
+    """A picture of whole tiles as a grid of them: [h, w, 3] -> [n_row, n_col, side, side, 3]."""
     h, w, _ = pixels.shape
-    assert h % side == 0 and w % side == 0, (w, h, side)
-    return [
-        Tile(pixels[y : y + side, x : x + side], y // side, x // side)
-        for y in range(0, h, side)
-        for x in range(0, w, side)
-    ]
+    return pixels.reshape(h // side, side, w // side, side, 3).swapaxes(1, 2)
 
 
 def normalise(pixels: U8, mean: tuple[float, ...], std: tuple[float, ...]) -> F32:
@@ -57,11 +40,11 @@ def normalise(pixels: U8, mean: tuple[float, ...], std: tuple[float, ...]) -> F3
     return np.stack([np.take(table[:, c], pixels[:, :, c]) for c in range(3)])
 
 
-# Idefics3, SmolVLM (https://huggingface.co/HuggingFaceM4/Idefics3-8B-Llama3, image processor)
+# Idefics3, SmolVLM: transformers, image_processing_idefics3.py
 
 
-def idefics3_sizes(size: Size, side: int, longest: int) -> tuple[Size, Size]:
-    """Sizes after the two steps for a picture of `size`: longest edge, then stretched to whole tiles.
+def idefics3_sizes(size: Size, longest: int, side: int) -> tuple[Size, Size]:
+    """Sizes of a picture of `size` after the two steps: scaled to the longest edge, stretched to whole tiles.
 
     The shorter edge is cut to an integer and made even before the tiles are counted.
     """
@@ -76,8 +59,8 @@ def idefics3_sizes(size: Size, side: int, longest: int) -> tuple[Size, Size]:
     return scaled, (-(-scaled[0] // side) * side, -(-scaled[1] // side) * side)
 
 
-def idefics3_tiles(pixels: U8, side: int, longest: int) -> list[Tile]:
-    """The tiles of a picture, row by row, and last the overview, which is made from the stretched picture."""
-    scaled, refined = idefics3_sizes((pixels.shape[1], pixels.shape[0]), side, longest)
+def idefics3_tiles(pixels: U8, longest: int, side: int) -> tuple[U8, U8]:
+    """The grid [n_row, n_col, side, side, 3] and the overview [side, side, 3] of the stretched picture."""
+    scaled, refined = idefics3_sizes((pixels.shape[1], pixels.shape[0]), longest, side)
     pixels = resize(resize(pixels, scaled, "LANCZOS"), refined, "LANCZOS")
-    return [*grid(pixels, side), Tile(resize(pixels, (side, side), "LANCZOS"), overview=True)]
+    return cut(pixels, side), resize(pixels, (side, side), "LANCZOS")
