@@ -1,0 +1,217 @@
+"""Choosing files as llama.cpp does, and fetching them from a hub that answers on loopback."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from llm.errors import ModelError, UsageError
+from mtmd.hub import Split, choose_mmproj, choose_model, parse_repo, parts
+
+GEMMA = [
+    "README.md",
+    "gemma-3-4b-it-BF16.gguf",
+    "gemma-3-4b-it-Q4_K_M.gguf",
+    "gemma-3-4b-it-Q8_0.gguf",
+    "gemma-3-4b-it-UD-IQ2_XXS.gguf",
+    "imatrix_unsloth.gguf",
+    "mmproj-BF16.gguf",
+    "mmproj-F16.gguf",
+    "mmproj-F32.gguf",
+]
+
+
+@pytest.mark.parametrize(
+    ("quant", "expected"),
+    [
+        ("", "gemma-3-4b-it-Q4_K_M.gguf"),
+        ("q8_0", "gemma-3-4b-it-Q8_0.gguf"),
+        ("Q4_K_M", "gemma-3-4b-it-Q4_K_M.gguf"),
+        ("bf16", "gemma-3-4b-it-BF16.gguf"),
+        ("UD-IQ2_XXS", "gemma-3-4b-it-UD-IQ2_XXS.gguf"),
+        ("Q4_K", None),
+        ("F16", "gemma-3-4b-it-BF16.gguf"),  # llama.cpp's pattern is not anchored on the left
+        (".*", None),
+    ],
+)
+def test_quant_is_matched_like_llama_cpp(quant: str, expected: str | None) -> None:
+    assert choose_model(GEMMA, quant) == expected
+
+
+def test_without_q4_k_m_comes_q8_0_then_the_first_model() -> None:
+    assert choose_model(["mmproj-F16.gguf", "m-F16.gguf", "m-Q8_0.gguf"], "") == "m-Q8_0.gguf"
+    assert choose_model(["mmproj-F16.gguf", "m-F16.gguf", "m-Q5_K_S.gguf"], "") == "m-F16.gguf"
+    assert choose_model(["mmproj-F16.gguf", "imatrix.gguf", "readme.md"], "") is None
+
+
+@pytest.mark.parametrize(
+    ("files", "model", "expected"),
+    [
+        (["mmproj-m-F16.gguf", "mmproj-m-Q8_0.gguf"], "m-Q4_K_M.gguf", "mmproj-m-Q8_0.gguf"),
+        (["mmproj-BF16.gguf", "mmproj-F16.gguf", "mmproj-F32.gguf"], "m-Q4_K_M.gguf", "mmproj-BF16.gguf"),
+        (["mmproj-F32.gguf", "mmproj-F16.gguf"], "m-F32.gguf", "mmproj-F32.gguf"),
+        (["mmproj.gguf"], "m-Q4_K_M.gguf", "mmproj.gguf"),
+        (
+            ["mmproj-Q8_0.gguf", "a/mmproj-F16.gguf", "b/mmproj-Q8_0.gguf"],
+            "a/m-Q4_0.gguf",
+            "a/mmproj-F16.gguf",
+        ),
+        (["other/mmproj-F16.gguf"], "big/m-Q4_0.gguf", None),
+        (["m-Q8_0.gguf"], "m-Q8_0.gguf", None),
+    ],
+)
+def test_mmproj_is_the_nearest_by_folder_then_by_bits(
+    files: list[str], model: str, expected: str | None
+) -> None:
+    assert choose_mmproj(files, model) == expected
+
+
+def test_split_models_are_fetched_whole_and_start_with_their_first_part() -> None:
+    files = [f"m-Q4_K_M-{i:05}-of-00003.gguf" for i in (2, 1, 3)] + ["m-Q4_K_M-00001-of-00002.gguf"]
+    head = choose_model(files, "")
+    assert head == "m-Q4_K_M-00001-of-00003.gguf"
+    assert parts(files, head) == sorted(files[:3])
+    with pytest.raises(ModelError, match="2 parts are announced, the repository has 1"):
+        parts(files, "m-Q4_K_M-00001-of-00002.gguf")
+
+
+def test_names_tell_quant_and_bits() -> None:
+    assert [Split.of(f).quant for f in GEMMA[1:5]] == ["BF16", "Q4_K_M", "Q8_0", "IQ2_XXS"]
+    assert [Split.of(f).bits for f in GEMMA[1:5]] == [16, 4, 8, 2]
+    assert Split.of("mmproj.gguf").bits == 0
+
+
+@pytest.mark.parametrize("spec", ["model.gguf", "a/b/c", "", "user/repo:Q4:Q5", "https://host/a/b", "user/"])
+def test_malformed_repo(spec: str) -> None:
+    with pytest.raises(UsageError, match="USER/REPO"):
+        parse_repo(spec)
+
+
+FILES = {
+    "m-Q4_K_M.gguf": b"GGUF four bits",
+    "m-Q8_0.gguf": b"GGUF eight bits",
+    "mmproj-m-F16.gguf": b"GGUF projector",
+    "s-Q5_0-00001-of-00002.gguf": b"GGUF part one",
+    "s-Q5_0-00002-of-00002.gguf": b"GGUF part two",
+}
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class Hub(BaseHTTPRequestHandler):
+    """The answers of a hub that a download needs: what a repository holds, and one file of it."""
+
+    protocol_version = "HTTP/1.1"
+    asked: list[str] = []  # noqa: RUF012
+
+    def do_HEAD(self) -> None:
+        self.reply()
+
+    def do_GET(self) -> None:
+        self.reply()
+
+    def reply(self) -> None:
+        path = unquote(self.path.partition("?")[0])
+        self.asked.append(f"{self.command} {path}")
+        if "u/gated" in path and self.headers.get("Authorization") != "Bearer good":
+            self.send(b"", 403, {"X-Error-Code": "GatedRepo", "X-Error-Message": "restricted"})
+        elif not any(name in path for name in ("u/m", "u/gated", "u/empty")):
+            self.send(b"", 401, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "not found"})
+        elif path.startswith("/api/models/"):
+            names = ["README.md"] if "u/empty" in path else list(FILES)
+            info = {"id": "u/m", "sha": COMMIT, "siblings": [{"rfilename": name} for name in names]}
+            self.send(json.dumps(info).encode(), 200, {"Content-Type": "application/json"})
+        else:
+            body = FILES[path.rpartition("/")[2]]
+            tag = hashlib.sha1(body).hexdigest()
+            self.send(body, 200, {"X-Repo-Commit": COMMIT, "ETag": f'"{tag}"'})
+
+    def send(self, body: bytes, status: int, headers: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def hub() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join(5)
+
+
+def fetch(call: str, home: Path, endpoint: str, **env: str) -> str:
+    """What `mtmd.hub.fetch(call)` gives in a process of its own: the hub's settings are read at import."""
+    code = (
+        "from llm.errors import LlmError\nfrom mtmd.hub import fetch\n"
+        f"try:\n    found = fetch({call})\n"
+        "    print(open(found.model).read(), '|', found.mmproj and open(found.mmproj).read())\n"
+        "except LlmError as e:\n    print(type(e).__name__, e)"
+    )
+    settings = {"HF_HOME": str(home), "HF_ENDPOINT": endpoint, "NO_PROXY": "127.0.0.1", **env}
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("HF_")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**clean, **settings}, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_fetches_model_and_mmproj_then_works_offline(hub: str, tmp_path: Path) -> None:
+    assert fetch("'u/m'", tmp_path, hub) == "GGUF four bits | GGUF projector"
+    n_asked = len(Hub.asked)
+    assert fetch("'u/m', offline=True", tmp_path, hub) == "GGUF four bits | GGUF projector"
+    assert fetch("'u/m'", tmp_path, hub, HF_HUB_OFFLINE="1") == "GGUF four bits | GGUF projector"
+    assert len(Hub.asked) == n_asked, "offline asked the hub"
+    assert "u/m has no Q8_0; it has Q4_K_M" in fetch("'u/m:Q8_0', offline=True", tmp_path, hub)
+    # a hub that is out of reach falls back to what was downloaded
+    assert fetch("'u/m'", tmp_path, "http://127.0.0.1:9") == "GGUF four bits | GGUF projector"
+
+
+def test_quant_file_split_and_no_mmproj(hub: str, tmp_path: Path) -> None:
+    assert fetch("'u/m:q8_0', mmproj=False", tmp_path, hub) == "GGUF eight bits | None"
+    assert fetch("'u/m', 's-Q5_0-00001-of-00002.gguf'", tmp_path, hub) == "GGUF part one | GGUF projector"
+    assert list(tmp_path.rglob("s-Q5_0-00002-of-00002.gguf")), "the second part was not fetched"
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("'u/nothing'", "ModelError the hub has no u/nothing, or it is private"),
+        ("'u/gated'", "ModelError u/gated is gated: accept its terms"),
+        ("'u/empty'", "ModelError u/empty has no GGUF model; it has README.md"),
+        ("'u/m:Q2_K'", "ModelError u/m has no Q2_K; it has Q4_K_M, Q5_0, Q8_0"),
+        ("'u/m', 'x.gguf'", "ModelError u/m has no file x.gguf; it has m-Q4_K_M.gguf"),
+        ("'u/m', offline=True", "ModelError u/m is not in the cache"),
+    ],
+)
+def test_refusals_say_what_to_do(hub: str, tmp_path: Path, call: str, expected: str) -> None:
+    said = fetch(call, tmp_path, hub)
+    assert said.startswith(expected) and "\n" not in said
+
+
+def test_token_opens_a_gated_repository(hub: str, tmp_path: Path) -> None:
+    assert fetch("'u/gated', token='good'", tmp_path, hub) == "GGUF four bits | GGUF projector"
+    assert fetch("'u/gated:Q8_0'", tmp_path, hub, HF_TOKEN="good") == "GGUF eight bits | GGUF projector"
+
+
+def test_no_network_and_nothing_cached(tmp_path: Path) -> None:
+    said = fetch("'u/m'", tmp_path, "http://127.0.0.1:9")
+    assert said.startswith("ModelError cannot fetch u/m") and "no network?" in said
