@@ -111,11 +111,7 @@ def load_media(
 
     `kind` is what the caller expects; without it the bytes decide. Raises MediaError.
     """
-    medium = _load(source, limits, background)
-    found: Kind = "image" if isinstance(medium, Image) else "audio"
-    if kind is not None and kind != found:
-        raise MediaError(f"{medium.source}: is {_NOUN[found]}, {_NOUN[kind]} was expected")
-    return medium
+    return _expect(_load(source, limits, background), kind)
 
 
 def load_image(source: Source, limits: Limits = Limits(), background: Colour = WHITE) -> Image:
@@ -144,7 +140,14 @@ def load_url(
     url: str, kind: Kind | None = None, limits: Limits = Limits(), background: Colour = WHITE
 ) -> Image | Audio:
     """A medium from text that a stranger sent: a data URI or base64. Never opens a path or a connection."""
-    return load_media(src.decode_url(url), kind, limits, background)
+    return _expect(_decode(src.decode_url(url), "data URI", limits, background), kind)
+
+
+def _expect(medium: Image | Audio, kind: Kind | None) -> Image | Audio:
+    found: Kind = "image" if isinstance(medium, Image) else "audio"
+    if kind is not None and kind != found:
+        raise MediaError(f"{medium.source}: is {_NOUN[found]}, {_NOUN[kind]} was expected")
+    return medium
 
 
 def _load(source: Source, limits: Limits, background: Colour) -> Image | Audio:

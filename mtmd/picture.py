@@ -53,11 +53,16 @@ def read(data: bytes, form: Format, name: str, limits: Limits, background: Colou
     with _blamed(name, form.name):
         if form.name == "WEBP":  # its decoder takes the canvas's memory before it tells the size
             _check_size(_webp_size(data), name, limits)
+        if form.name == "ICO":  # decodes its largest entry before it tells the size
+            entry = _largest_icon(data)
+            if entry.startswith(b"\x89PNG"):
+                return read(entry, Format("PNG", "image"), name, limits, background)
+            _check_size(_bitmap_size(entry), name, limits)
         module, cls = _PLUGINS[form.name]
         im: Pil.Image = getattr(importlib.import_module(f"PIL.{module}"), cls)(BytesIO(data))
-        if form.name == "ICO" and (inner := _png_in_icon(data, im)):
-            return read(inner, Format("PNG", "image"), name, limits, background)
         _check_size(im.size, name, limits)
+        if form.name == "PNG":
+            _shallow_transparency(im)
         n_frames = _n_frames(im, form.name)
         notes = _load(im, limits)
         return _finish(im, name, n_frames, notes, background)
@@ -113,6 +118,8 @@ def _blamed(name: str, what: str) -> Iterator[None]:
         raise
     except MemoryError as err:
         raise MediaError(f"{name}: there is not memory enough for this {what} picture") from err
+    except Pil.DecompressionBombError as err:  # a GIF's frame that outgrows its canvas
+        raise MediaError(f"{name}: the {what} picture has too many pixels ({err})") from err
     except Exception as err:
         reason = " ".join(str(err).split()) or type(err).__name__
         if isinstance(err, EOFError) or any(
@@ -148,15 +155,28 @@ def _webp_size(data: bytes) -> tuple[int, int]:
     return int.from_bytes(body[6:8], "little") & 0x3FFF, int.from_bytes(body[8:10], "little") & 0x3FFF
 
 
-def _png_in_icon(data: bytes, im: Pil.Image) -> bytes | None:
-    """The icon's largest entry when that is a whole PNG, whose own header then meets the size limit."""
-    entry = cast(Any, im).ico.entry[0]
-    inner = data[entry.offset : entry.offset + entry.size]
-    return inner if inner.startswith(b"\x89PNG") else None
+def _largest_icon(data: bytes) -> bytes:
+    """The bytes of the largest entry of an icon file; of those of equal size, that with the most colours."""
+    entries = [data[at : at + 16] for at in range(6, 6 + 16 * int.from_bytes(data[4:6], "little"), 16)]
+    best = max(entries, key=lambda e: ((e[0] or 256) * (e[1] or 256), e[6]))
+    start = int.from_bytes(best[12:16], "little")
+    return data[start : start + int.from_bytes(best[8:12], "little")]
+
+
+def _bitmap_size(entry: bytes) -> tuple[int, int]:
+    """Width and height of a bitmap in an icon, whose header counts its mask as a second half."""
+    return int.from_bytes(entry[4:8], "little"), int.from_bytes(entry[8:12], "little") // 2
 
 
 def _n_frames(im: Pil.Image, name: str) -> int:
     return int(cast(Any, im).n_frames) if name in _SEQUENCES else 1
+
+
+def _shallow_transparency(im: Pil.Image) -> None:
+    """Of a 16-bit RGB picture Pillow keeps the high bytes, but the transparent colour as it stands."""
+    clear = im.info.get("transparency")
+    if isinstance(clear, tuple) and cast(Any, im).tile[0].args == "RGB;16B":
+        im.info["transparency"] = tuple(value >> 8 for value in clear)
 
 
 def _load(im: Pil.Image, limits: Limits) -> tuple[str, ...]:
