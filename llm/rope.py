@@ -1,10 +1,12 @@
 """Rotary positions: tables of cos and sin for the kernels, from positions and frequencies.
 
-A head's pair i turns by pos * freq[i]. Source: Su et al., arXiv 2104.09864; linear scaling and per-frequency
-factors (Llama 3) divide the frequencies. Angles are computed in float64: a position times a float32 frequency
-is off by a whole milliradian at position 16,000.
+A head's pair i turns by pos * freq[i]. Source: Su et al., arXiv 2104.09864. Models stretched to longer
+contexts divide the frequencies: all of them by one factor (linear), each by its own (Llama 3), or the low ones
+only (YaRN). Angles are computed in float64: a position times a float32 frequency is off by a whole
+milliradian at position 16,000.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,20 +17,38 @@ from llm.kernels.operands import F32, I32, Rope, RopeKind
 F64 = NDArray[np.float64]
 
 
-def frequencies(n_rot: int, base: float, *, factors: F32 | None = None, scale: float = 1.0) -> F64:
-    """[n_rot / 2] radians per position: base^(-2 i / n_rot) / factors[i] * scale."""
-    freqs = base ** (-np.arange(0, n_rot, 2, dtype=np.float64) / n_rot) * scale
+def frequencies(n_rot: int, base: float, *, factors: F32 | None = None, stretch: float = 1.0) -> F64:
+    """[n_rot / 2] radians per position: base^(-2 i / n_rot) / (factors[i] * stretch)."""
+    freqs = base ** (-np.arange(0, n_rot, 2, dtype=np.float64) / n_rot) / stretch
     return freqs if factors is None else freqs / factors
+
+
+def yarn(freqs: F64, stretch: float, n_ctx_orig: int, fast: float = 32.0, slow: float = 1.0) -> F64:
+    """`freqs` stretched as YaRN does it (Peng et al., arXiv 2309.00071).
+
+    Pairs that turn more than `fast` times within the original context stay as they are, those that turn less
+    than `slow` times are divided by `stretch`, and between the two it blends by the pair's number.
+    """
+    turns = n_ctx_orig * freqs / (2 * math.pi)
+    pair = np.arange(len(freqs), dtype=np.float64)
+    # where `turns`, a falling exponential of the pair's number, would be `fast` and `slow`
+    per_pair = math.log(freqs[0] / freqs[1])
+    low = max(math.floor(math.log(turns[0] / fast) / per_pair), 0)
+    high = min(math.ceil(math.log(turns[0] / slow) / per_pair), 2 * len(freqs) - 1)
+    kept = 1 - np.clip((pair - low) / max(high - low, 0.001), 0, 1)
+    return freqs * kept + freqs / stretch * (1 - kept)
 
 
 @dataclass(frozen=True)
 class RopeTable:
-    """Frequencies [n_pair] and how pairs lie in a head."""
+    """Frequencies [n_pair], how pairs lie in a head, and a factor on what is rotated (YaRN's)."""
 
     freqs: F64
     kind: RopeKind
+    magnitude: float = 1.0
 
     def at(self, pos: I32) -> Rope:
         """cos and sin for positions [n_axis, n_tok]; text has one axis, and the first is the one used."""
         angle = np.multiply.outer(pos[0], self.freqs)  # [n_tok, n_pair]
-        return Rope(np.cos(angle).astype(np.float32), np.sin(angle).astype(np.float32), self.kind)
+        cos, sin = np.cos(angle) * self.magnitude, np.sin(angle) * self.magnitude
+        return Rope(cos.astype(np.float32), sin.astype(np.float32), self.kind)

@@ -45,6 +45,12 @@ class Weights:
             raise self._wrong("|".join(names) + ".weight", found, shape)
         return self._k.load_linear(tensors, self._biases(names, tensors), self._precision)
 
+    def qkv(self, shape: tuple[int, int] | None = None) -> Linear:
+        """attn_q, attn_k and attn_v below each other, which some files hold as one: attn_qkv."""
+        return self.linear(
+            *(("attn_qkv",) if "attn_qkv" in self else ("attn_q", "attn_k", "attn_v")), shape=shape
+        )
+
     def up_gate(self, name: str) -> Linear:
         """The matrix `name`, whose rows are up | gate, as gate | up: the order of the kernel `gated`."""
         up_gate = self._tensor(f"{name}.weight", None)

@@ -51,7 +51,7 @@ class Block:
         n_q, n_kv = hp.n_head * hp.d_head, hp.n_head_kv * hp.d_head
         self.is_local = is_local
         self.attn_norm = w.norm("attn_norm", hp.eps, n=hp.n_embd)
-        self.attn_qkv = w.linear("attn_q", "attn_k", "attn_v", shape=(n_q + 2 * n_kv, hp.n_embd))
+        self.attn_qkv = w.qkv(shape=(n_q + 2 * n_kv, hp.n_embd))
         self.attn_q_norm = w.norm("attn_q_norm", hp.eps, n=hp.d_head)
         self.attn_k_norm = w.norm("attn_k_norm", hp.eps, n=hp.d_head)
         self.attn_output = w.linear("attn_output", shape=(hp.n_embd, n_q))
@@ -77,7 +77,7 @@ class Gemma3:
         self.output_norm = w.norm("output_norm", hp.eps, n=hp.n_embd)
         self.output = w.linear("output" if "output" in w else "token_embd", shape=table)
         self.rope_local = RopeTable(frequencies(hp.d_head, hp.rope_base_local), "neox")
-        self.rope = RopeTable(frequencies(hp.d_head, hp.rope_base, scale=1 / hp.rope_stretch), "neox")
+        self.rope = RopeTable(frequencies(hp.d_head, hp.rope_base, stretch=hp.rope_stretch), "neox")
 
     def embed(self, ids: I32) -> F32:
         return self.k.embed(self.token_embd, ids, scale=self.n_embd**0.5)  # [n_tok, n_embd]

@@ -2,17 +2,19 @@
 
 RMS norm, then attention with grouped heads and rotary positions on adjacent pairs; RMS norm, then
 down(silu(gate) * up). Some files bring biases, an output matrix of their own, or a rotation stretched for
-long contexts: Llama 3 by factors per frequency, others linearly.
+long contexts: Llama 3 by factors per frequency, others linearly or by YaRN.
 """
 
+import math
 from dataclasses import dataclass
 
 from llm.cache import Step
+from llm.errors import ModelError
 from llm.hparams import key
 from llm.kernels import Kernels
 from llm.kernels.operands import F32, I32
 from llm.models import register
-from llm.rope import RopeTable, frequencies
+from llm.rope import RopeTable, frequencies, yarn
 from llm.weights import Weights
 
 
@@ -29,7 +31,9 @@ class Hparams:
     eps: float = key("attention.layer_norm_rms_epsilon")
     n_rot: int = key("rope.dimension_count", default=lambda hp: hp.d_head)
     rope_base: float = key("rope.freq_base", default=10000.0)
+    rope_scaling: str = key("rope.scaling.type", default="linear")
     rope_stretch: float = key("rope.scaling.factor", default=1.0)
+    n_ctx_orig: int = key("rope.scaling.original_context_length", default=lambda hp: hp.n_ctx)
 
 
 class Block:
@@ -38,7 +42,7 @@ class Block:
     def __init__(self, hp: Hparams, n_head_kv: int, w: Weights) -> None:
         n_q, n_kv = hp.n_head * hp.d_head, n_head_kv * hp.d_head
         self.attn_norm = w.norm("attn_norm", hp.eps, n=hp.n_embd)
-        self.attn_qkv = w.linear("attn_q", "attn_k", "attn_v", shape=(n_q + 2 * n_kv, hp.n_embd))
+        self.attn_qkv = w.qkv(shape=(n_q + 2 * n_kv, hp.n_embd))
         self.attn_output = w.linear("attn_output", shape=(hp.n_embd, n_q))
         self.ffn_norm = w.norm("ffn_norm", hp.eps, n=hp.n_embd)
         self.ffn_gate_up = w.linear("ffn_gate", "ffn_up", shape=(2 * hp.n_ff, hp.n_embd))
@@ -59,9 +63,7 @@ class Llama:
         self.blk = [Block(hp, n, w[f"blk.{il}"]) for il, n in enumerate(hp.n_head_kv)]
         self.output_norm = w.norm("output_norm", hp.eps, n=hp.n_embd)
         self.output = w.linear("output" if "output" in w else "token_embd", shape=table)
-        factors = w.array("rope_freqs.weight", (hp.n_rot // 2,)) if "rope_freqs" in w else None
-        freqs = frequencies(hp.n_rot, hp.rope_base, factors=factors, scale=1 / hp.rope_stretch)
-        self.rope = RopeTable(freqs, "norm")
+        self.rope = _rope(hp, w)
 
     def embed(self, ids: I32) -> F32:
         return self.k.embed(self.token_embd, ids)  # [n_tok, n_embd]
@@ -83,3 +85,17 @@ class Llama:
 
     def logits(self, x: F32) -> F32:
         return self.k.linear(x, self.output, norm=self.output_norm)  # [n, n_vocab]
+
+
+def _rope(hp: Hparams, w: Weights) -> RopeTable:
+    factors = w.array("rope_freqs.weight", (hp.n_rot // 2,)) if "rope_freqs" in w else None
+    freqs = frequencies(hp.n_rot, hp.rope_base, factors=factors)
+    match hp.rope_scaling:
+        case "linear":
+            return RopeTable(freqs / hp.rope_stretch, "norm")
+        case "yarn":
+            freqs = yarn(freqs, hp.rope_stretch, hp.n_ctx_orig)
+            return RopeTable(freqs, "norm", 1 + 0.1 * math.log(hp.rope_stretch))
+        case "none":
+            return RopeTable(freqs, "norm")
+    raise ModelError(f"rope.scaling.type is {hp.rope_scaling!r}, expected none, linear or yarn")

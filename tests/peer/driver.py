@@ -15,6 +15,7 @@ import numpy as np
 
 MARKER = "<__media__>"
 EXTRA_BUFFERS = True
+EXACT = False  # float32 keys and values, attention in single steps
 
 
 @L.llama_log_callback
@@ -38,6 +39,9 @@ class Peer:
         p = L.llama_context_default_params()
         p.n_ctx, p.n_batch, p.n_ubatch = n_ctx, n_ctx, max(512, min(n_ctx, 2048))
         p.n_threads = p.n_threads_batch = threads
+        if EXACT:
+            p.type_k = p.type_v = L.GGML_TYPE_F32
+            p.flash_attn_type = L.LLAMA_FLASH_ATTN_TYPE_DISABLED
         self.ctx = L.llama_init_from_model(self.model, p)
         self.n_batch = n_ctx
         self.mctx = _load_mmproj(mmproj, self.model, threads) if mmproj else None
