@@ -1,10 +1,10 @@
 """The kernels for use (numba); see `llm.kernels.Kernels` for what each takes and gives."""
 
+from llm.kernels.attention import attention
 from llm.kernels.jit import cache_is_cold
 from llm.kernels.norm import norm
 from llm.kernels.reference import (
     add,
-    attention,
     conv1d,
     conv2d,
     embed,

@@ -1,0 +1,263 @@
+"""Attention of few queries (a token being decoded): the time goes into reading keys and values, once.
+
+The rows that a query sees are cut into parts, which threads take as they come free. Up to HEADS heads of one
+group go through a part together, SPAN rows at a time: each row is read and widened once for all of them.
+Scores lie as [row, head], so that one vector holds HEADS heads of four rows. In the end the parts of a head are
+joined by their maxima and sums.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from llm.kernels import half, simd
+from llm.kernels.jit import inline, parallel_kernel, prange
+from llm.kernels.simd import (
+    at,
+    exp_f32,
+    fetch_add,
+    fma,
+    load_f32,
+    max_f32,
+    peek_f32,
+    peek_i32,
+    poke_f32,
+    poke_i64,
+    splat_f32,
+    store_f32,
+    tanh_f32,
+    zeros_f32,
+)
+
+HEADS = 4
+SPAN = 64
+PARTS = 8  # for each query and group, where they are many rows
+ALONE = 1 << 15  # numbers of keys that one thread gets through before a second one is there
+NOTHING = np.float32(-1e30)  # a running maximum before the first row
+UNSEEN = np.float32(-3e38)  # the score of a row that is not there
+
+
+def scratch_size(n_tok: int, n_head: int, n_head_kv: int, d: int, n_thread: int) -> int:
+    """float32 numbers that `few` works in: the parts, then each thread's queries and scores."""
+    n_part = n_tok * n_head_kv * -(-n_head // n_head_kv // HEADS) * PARTS
+    return 16 + n_part * _part_size.py_func(d) + n_thread * _thread_size.py_func(d)
+
+
+@parallel_kernel
+def few(q, k, v, width, lo, hi, scale, softcap, out, scratch, n_thread):  # type: ignore[no-untyped-def]
+    """`Kernels.attention`; key and value rows come as `half.bits`."""
+    n_tok, n_head, d = q.shape
+    n_head_kv, n_row = k.shape[0], k.shape[1]
+    shape = (n_tok, n_head, n_head_kv, n_row, d, width)
+    work = (at(q, 0), at(k, 0), at(v, 0), at(lo, 0), at(hi, 0), np.float32(scale), np.float32(softcap))
+    n_item = n_tok * n_head_kv * ((n_head // n_head_kv + HEADS - 1) // HEADS)
+    n_seen = 0
+    for t in range(n_tok):
+        n_seen += max(hi[t] - lo[t], 0)
+    n_part = 1 if n_seen * n_head_kv * d <= ALONE else PARTS
+    parts = at(scratch, 16)
+    mine = parts + 4 * _part_size(d) * n_item * n_part
+    if n_part == 1:
+        for item in range(n_item):
+            _part(work, shape, n_part, item, parts, mine)
+    else:
+        taken = at(scratch, 0)
+        poke_i64(taken, 0)
+        for thread in prange(n_thread):
+            item = fetch_add(taken, 1)
+            while item < n_item * n_part:
+                _part(work, shape, n_part, item, parts, mine + 4 * _thread_size(d) * thread)
+                item = fetch_add(taken, 1)
+    for t in range(n_tok):
+        for h in range(n_head):
+            _join(shape, n_part, t, h, parts, at(out, (t * n_head + h) * d))
+
+
+@inline
+def _part_size(d):  # type: ignore[no-untyped-def]
+    """float32 of one part: outputs [HEADS, d rounded up], then a vector of maxima and one of sums."""
+    return HEADS * ((d + 15) // 16 * 16) + 32
+
+
+@inline
+def _thread_size(d):  # type: ignore[no-untyped-def]
+    """float32 of one thread: queries [HEADS, d rounded up] and scores [SPAN, HEADS]."""
+    return HEADS * ((d + 15) // 16 * 16 + SPAN)
+
+
+@inline
+def _part(work, shape, n_part, item, parts, scratch):  # type: ignore[no-untyped-def]
+    """Queries of up to HEADS heads over one part of their rows; item = ((t, kv head, quad), part)."""
+    q, k, v, lo, hi, scale, softcap = work
+    n_head, n_head_kv, n_row, d, width = shape[1:]
+    o = parts + 4 * item * _part_size(d)
+    d_pad = (d + 15) // 16 * 16
+    item, part = item // n_part, item % n_part
+    n_quad = (n_head // n_head_kv + HEADS - 1) // HEADS
+    item, quad = item // n_quad, item % n_quad
+    t, h = item // n_head_kv, item % n_head_kv
+    first = h * (n_head // n_head_kv) + quad * HEADS  # of the heads
+    n = min(HEADS, (h + 1) * (n_head // n_head_kv) - first)
+    for i in range(0, HEADS * d_pad, 16):
+        store_f32(scratch + 4 * i, zeros_f32())
+        store_f32(o + 4 * i, zeros_f32())
+    for g in range(n):
+        for i in range(d):
+            x = peek_f32(q + 4 * ((t * n_head + first + g) * d + i))
+            poke_f32(scratch + 4 * (g * d_pad + i), x * scale)
+    start, stop = peek_i32(lo + 4 * t), peek_i32(hi + 4 * t)
+    size = (stop - start + n_part - 1) // n_part
+    start = start + part * size
+    stop = min(start + size, stop)
+    top, total = splat_f32(NOTHING), zeros_f32()
+    s = scratch + 4 * HEADS * d_pad
+    for row in range(start, stop, SPAN):
+        m = min(SPAN, stop - row)
+        base = (h * n_row + row) * d * width
+        _scores(scratch, k + base, width, m, d, s)
+        if softcap > 0:
+            for i in range(0, HEADS * m, 16):
+                x = load_f32(s + 4 * i) * splat_f32(np.float32(1) / softcap)
+                store_f32(s + 4 * i, tanh_f32(x) * splat_f32(softcap))
+        for i in range(HEADS * m, (HEADS * m + 15) // 16 * 16):
+            poke_f32(s + 4 * i, UNSEEN)
+        new = top
+        for i in range(0, HEADS * m, 16):
+            new = max_f32(new, load_f32(s + 4 * i))
+        new = _fold_max(new)
+        fade = exp_f32(top - new)
+        total, top = total * fade, new
+        for i in range(0, HEADS * m, 16):
+            p = exp_f32(load_f32(s + 4 * i) - top)
+            total = total + p
+            store_f32(s + 4 * i, p)
+        _add_values(s, v + base, width, m, d, o, fade)
+    store_f32(o + 4 * HEADS * d_pad, top)
+    store_f32(o + 4 * HEADS * d_pad + 64, _fold_sum(total))
+
+
+@inline
+def _scores(q, k, width, n, d, s):  # type: ignore[no-untyped-def]
+    """Dot products of n rows at k with HEADS rows at q -> s [n, HEADS]."""
+    d_pad, whole = (d + 15) // 16 * 16, d // 16 * 16
+    for r in range(n):
+        a0 = a1 = a2 = a3 = zeros_f32()
+        for i in range(0, whole, 16):
+            x = half.load(k, width, r * d + i)
+            a0 = fma(x, load_f32(q + 4 * i), a0)
+            a1 = fma(x, load_f32(q + 4 * (d_pad + i)), a1)
+            a2 = fma(x, load_f32(q + 4 * (2 * d_pad + i)), a2)
+            a3 = fma(x, load_f32(q + 4 * (3 * d_pad + i)), a3)
+        _store_sums(s + 4 * HEADS * r, a0, a1, a2, a3)
+        for i in range(whole, d):
+            y = half.peek(k, width, r * d + i)
+            for g in range(HEADS):
+                at_s = s + 4 * (HEADS * r + g)
+                poke_f32(at_s, peek_f32(at_s) + y * peek_f32(q + 4 * (g * d_pad + i)))
+
+
+@inline
+def _add_values(p, v, width, n, d, o, fade):  # type: ignore[no-untyped-def]
+    """o [HEADS, d] = fade o + p^T v, with p [n, HEADS] and v [n, d]; fade has a lane for each head."""
+    d_pad, whole = (d + 15) // 16 * 16, d // 16 * 16
+    for i in range(0, whole, 16):
+        a0 = load_f32(o + 4 * i) * splat_f32(_lane(fade, 0))
+        a1 = load_f32(o + 4 * (d_pad + i)) * splat_f32(_lane(fade, 1))
+        a2 = load_f32(o + 4 * (2 * d_pad + i)) * splat_f32(_lane(fade, 2))
+        a3 = load_f32(o + 4 * (3 * d_pad + i)) * splat_f32(_lane(fade, 3))
+        for r in range(n):
+            x = half.load(v, width, r * d + i)
+            a0 = fma(x, splat_f32(peek_f32(p + 16 * r)), a0)
+            a1 = fma(x, splat_f32(peek_f32(p + 16 * r + 4)), a1)
+            a2 = fma(x, splat_f32(peek_f32(p + 16 * r + 8)), a2)
+            a3 = fma(x, splat_f32(peek_f32(p + 16 * r + 12)), a3)
+        store_f32(o + 4 * i, a0)
+        store_f32(o + 4 * (d_pad + i), a1)
+        store_f32(o + 4 * (2 * d_pad + i), a2)
+        store_f32(o + 4 * (3 * d_pad + i), a3)
+    for i in range(whole, d):
+        for g in range(HEADS):
+            a = peek_f32(o + 4 * (g * d_pad + i)) * _lane(fade, g)
+            for r in range(n):
+                a += half.peek(v, width, r * d + i) * peek_f32(p + 4 * (HEADS * r + g))
+            poke_f32(o + 4 * (g * d_pad + i), a)
+
+
+@inline
+def _join(shape, n_part, t, h, parts, out):  # type: ignore[no-untyped-def]
+    """The parts of one head -> its d outputs."""
+    n_head, n_head_kv, d = shape[1], shape[2], shape[4]
+    group, d_pad = n_head // n_head_kv, (d + 15) // 16 * 16
+    n_quad = (group + HEADS - 1) // HEADS
+    size = 4 * _part_size(d)
+    quad, g = h % group // HEADS, h % group % HEADS
+    base = parts + size * n_part * ((t * n_head_kv + h // group) * n_quad + quad)
+    ends = base + 4 * (HEADS * d_pad + g)
+    top = NOTHING
+    for part in range(n_part):
+        top = max(top, peek_f32(ends + size * part))
+    total = np.float32(0)
+    for i in range(d):
+        poke_f32(out + 4 * i, 0.0)
+    for part in range(n_part):
+        weight = np.exp(peek_f32(ends + size * part) - top)
+        total += weight * peek_f32(ends + size * part + 64)
+        for i in range(d):
+            x = peek_f32(base + size * part + 4 * (g * d_pad + i))
+            poke_f32(out + 4 * i, peek_f32(out + 4 * i) + weight * x)
+    share = np.float32(1) / total if total > 0 else np.float32(0)
+    for i in range(d):
+        poke_f32(out + 4 * i, peek_f32(out + 4 * i) * share)
+
+
+def _shuffle(b: ir.IRBuilder, x: ir.Value, y: ir.Value, lanes: Sequence[int]) -> ir.Value:
+    return b.shuffle_vector(x, y, ir.VectorType(ir.IntType(32), 16)(list(lanes)))
+
+
+def _fold_lanes(b: ir.IRBuilder, v: ir.Value, join: Callable[[ir.Value, ir.Value], ir.Value]) -> ir.Value:
+    """One number for each head of its four lanes (those alike modulo HEADS), in all of them."""
+    for step in (8, 4):
+        v = join(v, _shuffle(b, v, v, [(i + step) % 16 for i in range(16)]))
+    return v
+
+
+def _max(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.select(b.fcmp_ordered(">", x, y), x, y)
+
+
+_fold_max = simd._function(simd.F32, [simd.F32], lambda b, v: _fold_lanes(b, v, partial(_max, b)))
+_fold_sum = simd._function(simd.F32, [simd.F32], lambda b, v: _fold_lanes(b, v, b.fadd))
+
+
+@intrinsic
+def _store_sums(ctx: Any, address: Any, v0: Any, v1: Any, v2: Any, v3: Any) -> Any:
+    """The sums of four vectors, side by side at an address."""
+
+    def code(context: Any, b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+        address, *v = args
+
+        def halve(x: ir.Value, y: ir.Value, one: Sequence[int], other: Sequence[int]) -> ir.Value:
+            lanes = ([quarter + i for quarter in range(0, 16, 4) for i in pick] for pick in (one, other))
+            return b.fadd(*(_shuffle(b, x, y, pick) for pick in lanes))
+
+        # Within each quarter: x0+x2 y0+y2 x1+x3 y1+y3 of two vectors, then one sum of each of the four.
+        low, high = (halve(v[i], v[i + 1], (0, 16, 1, 17), (2, 18, 3, 19)) for i in (0, 2))
+        sums = _fold_lanes(b, halve(low, high, (0, 1, 16, 17), (2, 3, 18, 19)), b.fadd)
+        quarter = b.shuffle_vector(sums, sums, ir.VectorType(ir.IntType(32), 4)(list(range(4))))
+        b.store(quarter, simd.pointer(b, address, quarter.type), align=4)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, *[simd.F32] * 4), code
+
+
+@intrinsic
+def _lane(ctx: Any, v: Any, i: Any) -> Any:
+    def code(context: Any, b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+        return b.extract_element(args[0], args[1])
+
+    return types.float32(simd.F32, i), code
