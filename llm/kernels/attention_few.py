@@ -2,7 +2,7 @@
 
 The rows that a query sees are cut into parts, which threads take as they come free. Up to HEADS heads of one
 group go through a part together, SPAN rows at a time: each row is read and widened once for all of them.
-Scores lie as [row, head], so that one vector holds HEADS heads of four rows. In the end the parts of a head are
+Scores lie as [row, head]: one vector holds HEADS heads of four rows. In the end the parts of a head are
 joined by their maxima and sums.
 """
 

@@ -197,6 +197,11 @@ def _bf16_to_f32(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
     return b.bitcast(b.shl(b.zext(v, I32.llvm), I32.llvm([16] * 16)), F32.llvm)
 
 
+def _f32_to_bf16(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
+    rounded = b.add(b.bitcast(v, I32.llvm), I32.llvm([0x8000] * 16))
+    return b.trunc(b.lshr(rounded, I32.llvm([16] * 16)), ir.VectorType(i16, 16))
+
+
 _16 = ir.VectorType(i16, 16)
 load_f32 = _load(F32.llvm, F32)  # 16 float32 at an address
 load_f16 = _load(_16, F32, _half_to_f32)  # 16 float16, widened
@@ -211,10 +216,12 @@ load_bits = _load(  # 64 bits as 64 bytes, 0xff where a bit is set
 )
 peek_f32 = _load(f32, types.float32)  # one number at an address
 peek_i32 = _load(i32, types.int32)
-peek_i64 = _load(i64, types.int64)
+peek_u8 = _load(i8, types.uint8)
+peek_u16 = _load(i16, types.uint16)
 
 store_f32 = _store(F32.llvm, F32)
 store_f16 = _store(_16, F32, _f32_to_half)
+store_bf16 = _store(_16, F32, _f32_to_bf16)
 store_i32 = _store(I32.llvm, I32)
 store_bytes = _store(Bytes.llvm, Bytes)
 store_i8 = _store(
@@ -222,6 +229,9 @@ store_i8 = _store(
 )  # low byte of each
 poke_f32 = _store(f32, types.float32)
 poke_i32 = _store(i32, types.int32)
+poke_i64 = _store(i64, types.int64)
+poke_u8 = _store(i8, types.uint8)
+poke_u16 = _store(i16, types.uint16)
 
 
 def _of_one(
@@ -292,12 +302,23 @@ def _llvm(name: str, result: Any) -> Callable[..., ir.Value]:
     return lambda b, *args: call(b, name, llvm_type, args)
 
 
+@intrinsic
+def fetch_add(ctx: Any, address: Any, n: Any) -> Any:
+    """Add n to the int64 at an address, which threads share; what was there before."""
+
+    def code(context: Any, b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+        step = context.cast(b, args[1], sig.args[1], types.int64)
+        return b.atomic_rmw("add", pointer(b, args[0], i64), step, "monotonic")
+
+    return types.int64(types.intp, n), code
+
+
 def _reduce(name: str) -> Callable[..., ir.Value]:
     def body(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
         start = [ir.Constant(f32, 0.0)] if name == "fadd" else []
         kind = ir.FunctionType(f32, [a.type for a in [*start, v]])
         fn = cgutils.get_or_insert_function(b.module, kind, f"llvm.vector.reduce.{name}.v16f32")
-        return b.call(fn, [*start, v], fastmath=("reassoc", "nnan"))
+        return b.call(fn, [*start, v], fastmath=("reassoc",))
 
     return body
 
@@ -359,7 +380,7 @@ def _join(b: ir.IRBuilder, lo: ir.Value, hi: ir.Value) -> ir.Value:
     return b.shuffle_vector(lo, hi, ir.VectorType(i32, n)(list(range(n))))
 
 
-def _dot4(b: ir.IRBuilder, acc: ir.Value, w: ir.Value, x: ir.Value) -> ir.Value:
+def dot4_ir(b: ir.IRBuilder, acc: ir.Value, w: ir.Value, x: ir.Value) -> ir.Value:
     if "avx512vnni" in FEATURES:
         return call(b, "llvm.x86.avx512.vpdpbusd.512", I32.llvm, [acc, w, x])
     if "avxvnni" in FEATURES:
@@ -390,25 +411,25 @@ def _pair_products(b: ir.IRBuilder, a: ir.Value, c: ir.Value) -> ir.Value:
     return b.add(low, b.mul(b.ashr(wide_a, sixteen), b.ashr(wide_c, sixteen)))
 
 
-dot4 = _function(I32, [I32, Bytes, Bytes], _dot4)  # acc + sum of 4 products u8 w * i8 x in each int32 lane
+dot4 = _function(I32, [I32, Bytes, Bytes], dot4_ir)  # acc + sum of 4 products u8 w * i8 x in each int32 lane
 NATIVE_DOT4 = bool(FEATURES & {"avx512vnni", "avxvnni"})
 NATIVE_BF16 = "avx512bf16" in FEATURES
 
 
-def _dot2_bf16(b: ir.IRBuilder, acc: ir.Value, w: ir.Value, x: ir.Value) -> ir.Value:
+def dot2_bf16_ir(b: ir.IRBuilder, acc: ir.Value, w: ir.Value, x: ir.Value) -> ir.Value:
     if NATIVE_BF16:
         pairs = ir.VectorType(bf16, 32)
         name = "llvm.x86.avx512bf16.dpbf16ps.512"
         return call(b, name, F32.llvm, [acc, b.bitcast(w, pairs), b.bitcast(x, pairs)])
-    for pick in (
-        lambda v: b.shl(b.bitcast(v, I32.llvm), I32.llvm([16] * 16)),
-        lambda v: b.and_(b.bitcast(v, I32.llvm), I32.llvm([0xFFFF0000] * 16)),
-    ):
-        acc = call(b, "llvm.fmuladd.v16f32", F32.llvm, [*(b.bitcast(pick(v), F32.llvm) for v in (w, x)), acc])
+    words = [b.bitcast(v, I32.llvm) for v in (w, x)]
+    even = [b.bitcast(b.shl(v, I32.llvm([16] * 16)), F32.llvm) for v in words]
+    odd = [b.bitcast(b.and_(v, I32.llvm([0xFFFF0000] * 16)), F32.llvm) for v in words]
+    for pair in (even, odd):
+        acc = call(b, "llvm.fmuladd.v16f32", F32.llvm, [*pair, acc])
     return acc
 
 
-dot2_bf16 = _function(F32, [F32, Bytes, Bytes], _dot2_bf16)  # acc + sum of 2 bfloat16 products in each lane
+dot2_bf16 = _function(F32, [F32, Bytes, Bytes], dot2_bf16_ir)  # acc + sum of 2 bfloat16 products in each lane
 
 
 def _pack_bf16(b: ir.IRBuilder, even: ir.Value, odd: ir.Value) -> ir.Value:
