@@ -43,6 +43,10 @@ class Specials:
             out.append(text[at:])
         return out
 
+    def places(self, text: str) -> list[int]:
+        """Where in `text` some token begins, overlapping or not."""
+        return sorted({at for places in self._occurrences(text).values() for at in places})
+
     def _occurrences(self, text: str) -> dict[str, list[int]]:
         """Each token that stands anywhere in `text` with all its places, overlapping or not."""
         found: dict[str, list[int]] = defaultdict(list)
