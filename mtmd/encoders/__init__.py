@@ -1,0 +1,1 @@
+"""Towers that several projectors share."""
