@@ -1,0 +1,134 @@
+"""The chat: lines that are commands, media or questions."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Callable
+
+from llm.errors import LlmError, MediaError
+from mtmd_cli.console import Console
+from mtmd_cli.paths import named_files
+from mtmd_cli.request import Part, Request, media_part, read_text, text_part
+from mtmd_cli.status import InputError
+from mtmd_cli.turn import Interrupts, Stopped, Turn
+
+HELP = """\
+/image PATH   show it a picture          /clear   forget everything but the system message
+/audio PATH   let it hear a recording    /regen   answer the last question again
+/read PATH    let it read a text file    /exit    leave, and so does Ctrl-D
+All three go with your next line. A line that is the path of a picture or recording attaches it, too.
+Ctrl-C stops an answer, and leaves when there is none."""
+
+
+class Chat:
+    """A conversation: `messages` as the pipeline takes them, `waiting` the parts of the next one."""
+
+    def __init__(self, request: Request, turn: Turn, console: Console) -> None:
+        self._turn, self._console = turn, console
+        self._opening = request.opening()
+        self.messages = list(self._opening)
+        self.waiting: list[Part] = list(request.media)
+        self._commands: dict[str, Callable[[str], None]] = {
+            "/image": lambda path: self._attach(path, "image"),
+            "/audio": lambda path: self._attach(path, "audio"),
+            "/read": self._read,
+            "/clear": self._clear,
+            "/regen": self._regenerate,
+            "/help": lambda _: print(HELP, file=sys.stderr),
+        }
+
+    def run(self) -> None:
+        """Until /exit or the end of the input; KeyboardInterrupt when Ctrl-C finds no answer to stop."""
+        _enable_line_editing()
+        self._console.note("chat; /image PATH and /audio PATH attach, /help says more, /exit leaves")
+        while (line := _next_line()) is not None:
+            word, _, argument = line.strip().partition(" ")
+            if word in ("/exit", "/quit"):
+                return
+            try:
+                if word in self._commands:
+                    self._commands[word](argument.strip())
+                elif line.strip():
+                    self._say(line)
+            except LlmError as error:
+                self._console.error(error)
+
+    def _say(self, line: str) -> None:
+        files = named_files(line)
+        with contextlib.suppress(MediaError):  # a file of another kind is a word like any other
+            parts = [media_part(name, None) for name in files]
+            for name, part in zip(files, parts):
+                self._wait(part, name)
+            if parts:
+                return
+        if line.startswith("/"):
+            what = (
+                "neither a picture nor a recording; /read takes texts"
+                if files
+                else "no command; /help lists them"
+            )
+            raise MediaError(f"{line.split()[0]} is {what}")
+        self.messages.append({"role": "user", "content": [*self.waiting, text_part(line)]})
+        self.waiting.clear()
+        self._answer()
+
+    def _answer(self) -> None:
+        """Answer the last message; it is taken back when that cannot be done."""
+        with Interrupts() as interrupts:
+            try:
+                answer = self._turn.run(self.messages, lambda: interrupts.stopped)
+            except Stopped:
+                self.messages.pop()
+                self._console.note("stopped; the question is taken back")
+            except LlmError:
+                self.messages.pop()
+                raise
+            else:
+                self.messages.append({"role": "assistant", "content": answer.text})
+
+    def _attach(self, path: str, kind: str) -> None:
+        if not path:
+            raise InputError(f"/{kind} needs a path")
+        for name in named_files(path) or [path]:
+            self._wait(media_part(name, kind), name)
+
+    def _read(self, path: str) -> None:
+        for name in named_files(path) or [path]:
+            self._wait(text_part(read_text(name)), name)
+
+    def _wait(self, part: Part, name: str) -> None:
+        self.waiting.append(part)
+        self._console.note(f"{os.path.basename(name)} ({part['type']}) goes with your next line")
+
+    def _clear(self, _: str) -> None:
+        self.messages = list(self._opening)
+        self.waiting.clear()
+        self._console.note("forgotten")
+
+    def _regenerate(self, _: str) -> None:
+        if self.messages and self.messages[-1]["role"] == "assistant":
+            self.messages.pop()
+            self._answer()
+        else:
+            self._console.note("there is no answer yet")
+
+
+def _enable_line_editing() -> None:
+    """Arrow keys, history and Tab for file names in input(), where the platform has readline."""
+    if not sys.stdin.isatty():
+        return
+    with contextlib.suppress(ImportError):
+        import readline
+
+        readline.set_completer_delims(" \t\n")
+        readline.parse_and_bind("tab: complete")
+
+
+def _next_line() -> str | None:
+    """A line of the user's, None at the end. The prompt sign goes to terminals only."""
+    try:
+        return input("> " if sys.stdin.isatty() and sys.stdout.isatty() else "")
+    except EOFError:
+        return None

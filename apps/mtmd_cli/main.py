@@ -1,0 +1,144 @@
+"""The program: options, request, pipeline, answer; and every way in which it can end."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
+
+from llm.errors import LlmError, UsageError
+from mtmd_cli.args import Options, parse
+from mtmd_cli.console import Console
+from mtmd_cli.output import Output, abandon
+from mtmd_cli.status import FAILED, INTERRUPTED, OK, status_of
+
+if TYPE_CHECKING:
+    from mtmd.pipeline import Pipeline
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program; gives its exit status. Only --help leaves by SystemExit."""
+    _speak_utf8()
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        options = parse(sys.argv[1:] if argv is None else argv, os.environ)
+    except UsageError as error:
+        Console().error(error)
+        return status_of(error)
+    console = Console(options.quiet)
+    try:
+        _run(options, console)
+        return OK
+    except KeyboardInterrupt:
+        console.clear()
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader has left, as head does: there is nobody to tell
+        abandon()
+        return FAILED
+    except Exception as error:
+        if options.verbose:
+            traceback.print_exc()
+        if isinstance(error, LlmError):
+            console.error(error)
+        elif isinstance(error, MemoryError):
+            console.error("out of memory; a smaller context (-c) or model needs less")
+        else:
+            console.error(f"{type(error).__name__}: {error} (this is a bug; --verbose shows where)")
+        abandon()
+        return status_of(error)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _run(options: Options, console: Console) -> None:
+    output = Output()
+    if options.version:
+        from importlib.metadata import version
+
+        output.line(f"mtmd-cli {version('mtmd')}")
+        return
+    signal.signal(signal.SIGINT, _leave)  # imports and compilers may swallow KeyboardInterrupt
+    if options.ignored and options.verbose:
+        console.note(f"without effect here: {' '.join(options.ignored)}")
+    console.progress("reading the input")
+
+    from mtmd_cli.request import gather  # here numpy comes in, which --help and --version do without
+
+    request = gather(options, console)
+    pipeline = _load(options, console)
+
+    from mtmd_cli.turn import Turn
+
+    turn = Turn(pipeline, options, console, output)
+    if request.question is not None:
+        turn.run([*request.opening(), {"role": "user", "content": request.content()}])
+    else:
+        from mtmd_cli.chat import Chat
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        Chat(request, turn, console).run()
+
+
+def _load(options: Options, console: Console) -> Pipeline:
+    model, mmproj = options.model, options.mmproj
+    if options.hf_repo is not None:
+        if model is not None:
+            raise UsageError("-m and -hf both name a model; use one of them")
+        from mtmd import hub
+
+        console.clear()
+        found = hub.fetch(
+            options.hf_repo,
+            options.hf_file,
+            mmproj=options.mmproj_auto and mmproj is None,
+            token=options.hf_token,
+            offline=options.offline,
+            progress=not options.quiet,
+        )
+        model, mmproj = found.model, mmproj or found.mmproj
+    if options.cache_type_k != options.cache_type_v:
+        raise UsageError(
+            f"-ctk {options.cache_type_k} and -ctv {options.cache_type_v}: one type for both is needed"
+        )
+
+    import mtmd
+
+    console.progress("loading the model")
+    return mtmd.load(
+        model,
+        mmproj,
+        n_ctx=options.n_ctx,
+        n_batch=options.n_batch,
+        n_ubatch=options.n_ubatch,
+        threads=options.threads,
+        kv_type=options.cache_type_k,
+        compat=options.compat,
+        precision=options.precision,
+        chat_template=_chat_template(options),
+    )
+
+
+def _chat_template(options: Options) -> str | None:
+    if options.chat_template_file is None:
+        return options.chat_template
+    from mtmd_cli.request import read_text
+
+    return read_text(options.chat_template_file)
+
+
+def _leave(*_: object) -> NoReturn:
+    """Ctrl-C while one question is answered: nothing is worth saving, so go at once and without a word."""
+    if sys.stdout.isatty():
+        os.write(sys.stdout.fileno(), b"\n")
+    os._exit(INTERRUPTED)
+
+
+def _speak_utf8() -> None:
+    """Text is UTF-8 whatever the locale says; bytes of file names that are not come out as they went in."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="surrogateescape")

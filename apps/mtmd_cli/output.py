@@ -1,0 +1,46 @@
+"""Standard output: the answer's text as it comes, ended by exactly one line break."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+
+from mtmd_cli.status import OutputError
+
+
+class Output:
+    def __init__(self) -> None:
+        if sys.stdout is None:
+            raise OutputError("standard output is closed, there is nowhere to put the answer")
+        self._held = ""  # line breaks that may turn out to be the last
+
+    def text(self, delta: str) -> None:
+        """Show a piece of the answer at once."""
+        whole = self._held + delta
+        shown = whole.rstrip("\n")
+        self._held = whole[len(shown) :]
+        self._write(shown)
+
+    def end(self) -> None:
+        """End the answer, and with it the line."""
+        self._held = ""
+        self._write("\n")
+
+    def line(self, text: str) -> None:
+        self._write(text + "\n")
+
+    def _write(self, text: str) -> None:
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except (OSError, ValueError) as error:  # ValueError: closed under our feet
+            raise OutputError(f"cannot write the answer: {error}") from error
+
+
+def abandon() -> None:
+    """Throw away what standard output still holds, so that the interpreter does not try again at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,175 @@
+"""What one run is asked: the texts and media that flags and standard input give, read and checked."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import stat
+import sys
+import threading
+from dataclasses import dataclass
+from typing import IO, Any
+
+from llm.errors import UsageError
+from mtmd.media import load_media
+from mtmd.source import is_path
+from mtmd_cli.args import MediaArg, Options
+from mtmd_cli.console import Console
+from mtmd_cli.status import InputError
+
+MARKER = "<__media__>"  # where llama-mtmd-cli's users put a medium inside -p
+DESCRIBE, TRANSCRIBE = "Describe this image.", "Transcribe the audio."
+Part = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Request:
+    """`media` and the question about them; without a question a chat, whose first line the media wait for."""
+
+    system: str | None
+    media: list[Part]
+    question: str | None
+    placed: bool  # `question` says with MARKER where each medium goes
+
+    def opening(self) -> list[dict[str, Any]]:
+        """The messages before the user's first."""
+        return [{"role": "system", "content": self.system}] if self.system else []
+
+    def content(self) -> list[Part]:
+        """The user's message; media come before the text, as models are trained, unless they are placed."""
+        assert self.question is not None
+        if not self.placed:
+            return [*self.media, text_part(self.question)]
+        texts = self.question.split(MARKER)
+        parts = [text_part(texts[0])]
+        for medium, text in zip(self.media, texts[1:], strict=True):
+            parts += [medium, text_part(text)]
+        return [part for part in parts if part.get("text") != ""]
+
+
+def text_part(text: str) -> Part:
+    return {"type": "text", "text": text}
+
+
+def media_part(source: str | bytes, kind: str | None) -> Part:
+    """One loaded picture or recording. Raises MediaError."""
+    medium = load_media(source, kind)  # type: ignore[arg-type]
+    found = type(medium).__name__.lower()
+    return {"type": found, found: medium}
+
+
+def gather(options: Options, console: Console) -> Request:
+    """Read all that the flags name. Raises UsageError, InputError or MediaError."""
+    named = [MediaArg(m.kind, name) for m in options.media for name in split_names(m.value)]
+    dashes = [m for m in named if m.value == "-"] + [v for v in (options.prompt, options.file) if v == "-"]
+    if len(dashes) > 1:
+        raise UsageError("'-' is given more than once, but there is one standard input")
+    system = _system(options)
+    question, placed = _question(options, bool(named), bool(dashes), console)
+    if placed and question.count(MARKER) != len(named):
+        raise UsageError(
+            f"the prompt has {question.count(MARKER)} {MARKER}, and {len(named)} media are given"
+        )
+    media = [media_part(_stdin_bytes() if m.value == "-" else m.value, m.kind) for m in named]
+    if question:
+        return Request(system, media, question, placed)
+    embedded = options.model is None and options.hf_repo is None
+    if media and not options.conversation and (embedded or not _is_terminal(sys.stdin)):
+        return Request(system, media, TRANSCRIBE if {m.kind for m in named} == {"audio"} else DESCRIBE, False)
+    if not options.conversation and not _is_terminal(sys.stdin):
+        raise UsageError("nothing to answer: give a question with -p, or --conversation to chat over a pipe")
+    return Request(system, media, None, False)
+
+
+def split_names(value: str) -> list[str]:
+    """One --image or --audio: a,b,c is a list, unless a file has that name or it is a data URI."""
+    if "," not in value or is_path(value) or value.lstrip()[:5].lower() == "data:":
+        return [value]
+    return next(csv.reader([value]))
+
+
+def unescape(text: str) -> str:
+    r"""llama.cpp's escapes: \n \r \t \' \" \\ \xHH; any other backslash stays."""
+    meaning = {"n": "\n", "r": "\r", "t": "\t"}
+
+    def char(m: re.Match[str]) -> str:
+        return chr(int(m[1][1:], 16)) if len(m[1]) == 3 else meaning.get(m[1], m[1])
+
+    return re.sub(r"""\\([nrt'"\\]|x[0-9a-fA-F]{2})""", char, text)
+
+
+def read_text(path: str) -> str:
+    """A text file, UTF-8 with or without a mark, without its last line break. Raises InputError."""
+    try:
+        with open(path, "rb") as file:
+            return _decoded(file.read(), path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _question(options: Options, has_media: bool, has_dash: bool, console: Console) -> tuple[str, bool]:
+    """The question ("" = none), and whether it places the media itself."""
+    typed = options.prompt or ""
+    if typed == "-":
+        return _stdin_text(console), False
+    if options.escape:
+        typed = unescape(typed)
+    if options.file == "-":
+        given = _stdin_text(console)
+    elif options.file is not None:
+        given = read_text(options.file)
+    elif not has_dash and not options.conversation and _is_piped(sys.stdin) and not (typed and has_media):
+        # With a question and a picture standard input is left alone: a shell loop's list is not ours to eat.
+        given = _stdin_text(console)
+    else:
+        given = ""
+    question = "\n\n".join(text for text in (given, typed) if text.strip())
+    return question, has_media and MARKER in typed
+
+
+def _system(options: Options) -> str | None:
+    if options.system is not None and options.system_file is not None:
+        raise UsageError("-sys and -sysf both give the system message; use one")
+    return read_text(options.system_file) if options.system_file is not None else options.system
+
+
+def _is_terminal(stream: IO[str] | None) -> bool:
+    return stream is not None and stream.isatty()
+
+
+def _is_piped(stream: IO[str] | None) -> bool:
+    if stream is None:
+        return False
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+
+
+def _stdin_text(console: Console) -> str:
+    if sys.stdin is None:
+        raise InputError("standard input is closed")
+    hint = threading.Timer(1.0, console.note, ["reading the question from standard input"])
+    hint.daemon = True
+    hint.start()
+    try:
+        return _decoded(_stdin_bytes(), "standard input")
+    finally:
+        hint.cancel()
+
+
+def _stdin_bytes() -> bytes:
+    if sys.stdin is None:
+        raise InputError("standard input is closed")
+    return sys.stdin.buffer.read()
+
+
+def _decoded(data: bytes, name: str) -> str:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        found = f"is not UTF-8 text (byte {error.start})"
+        raise InputError(f"{name}: {found}; pictures go to --image, recordings to --audio") from error
+    return text.removesuffix("\n").removesuffix("\r")
