@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 from llm.errors import MediaError
 
 _URI = re.compile(r"\s*data:([^,]{0,200}),", re.IGNORECASE)
-_URL = re.compile(r"\s*([a-z][a-z0-9+.-]+):", re.IGNORECASE)
+_URL = re.compile(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
 _BAD = re.compile(rb"[^A-Za-z0-9+/]")
 
 
