@@ -4,8 +4,11 @@ A clip is cut into windows of 8 s, in which rows see each other, and these into 
 rows each. Source: QwenLM/Qwen3-ASR, modeling_qwen3_asr.py.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from llm.hparams import key
 from llm.kernels import Kernels
 from llm.kernels.operands import F32
 from llm.weights import Weights
@@ -18,13 +21,21 @@ from mtmd.projector import Compat, Projector, Tile, register
 N_SLICE = 100  # frames that the convolutions see at once
 
 
-@register("qwen3a", AudioHparams)
+@dataclass(frozen=True)
+class Hparams(AudioHparams):
+    """`recipe`, a key of ours, is "llama.cpp" where the model learned from windows as that program cuts them."""
+
+    recipe: str = key("recipe", default="")
+
+
+@register("qwen3a", Hparams)
 class Qwen3A(Projector[Audio]):
     kind = "audio"
     begin, end = "<|audio_start|>", "<|audio_end|>"
 
-    def __init__(self, hp: AudioHparams, w: Weights, k: Kernels, compat: Compat) -> None:
-        self.hp, self.k, self.recipe = hp, k, audio.QWEN3A[compat]
+    def __init__(self, hp: Hparams, w: Weights, k: Kernels, compat: Compat) -> None:
+        self.hp, self.k = hp, k
+        self.recipe = audio.QWEN3A["peer" if hp.recipe == "llama.cpp" else compat]
         a, mlp = w["a"], w["mm.a.mlp"]
         self.conv2d = [a.linear(f"conv2d.{i}") for i in (1, 2, 3)]
         self.conv_out = a.linear("conv_out")
