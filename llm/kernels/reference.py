@@ -139,16 +139,27 @@ def patches(pixels: F32, size: int) -> F32:
 
 
 def conv1d(x: F32, w: Linear, kernel: int, stride: int, pad: int, *, act: Act | None = None) -> F32:
-    x = np.pad(x, ((pad, pad), (0, 0)))
-    cols = sliding_window_view(x, kernel, axis=0)[::stride]  # [n_row', c_in, kernel]
-    return linear(np.ascontiguousarray(cols).reshape(len(cols), -1), w, act=act)
+    return linear(windows_1d(x, kernel, stride, pad), w, act=act)
 
 
 def conv2d(x: F32, w: Linear, kernel: int, stride: int, pad: int, *, act: Act | None = None) -> F32:
+    windows = windows_2d(x, kernel, stride, pad)  # [h', w', c_in k k]
+    y = linear(windows.reshape(-1, windows.shape[2]), w, act=act)
+    return y.reshape(*windows.shape[:2], w.n_out)
+
+
+def windows_1d(x: F32, kernel: int, stride: int, pad: int) -> F32:
+    """What each output of a convolution sees: x [n_row, c_in] -> [n_row', c_in kernel]."""
+    x = np.pad(x, ((pad, pad), (0, 0)))
+    windows = sliding_window_view(x, kernel, axis=0)[::stride]  # [n_row', c_in, kernel]
+    return np.ascontiguousarray(windows).reshape(len(windows), -1)
+
+
+def windows_2d(x: F32, kernel: int, stride: int, pad: int) -> F32:
+    """x [h, w, c_in] -> [h', w', c_in k k]."""
     x = np.pad(x, ((pad, pad), (pad, pad), (0, 0)))
-    cols = sliding_window_view(x, (kernel, kernel), axis=(0, 1))[::stride, ::stride]  # [h', w', c_in, k, k]
-    y = linear(np.ascontiguousarray(cols).reshape(cols.shape[0] * cols.shape[1], -1), w, act=act)
-    return y.reshape(*cols.shape[:2], w.n_out)
+    windows = sliding_window_view(x, (kernel, kernel), axis=(0, 1))[::stride, ::stride]  # [h', w', c_in, k, k]
+    return np.ascontiguousarray(windows).reshape(*windows.shape[:2], -1)
 
 
 def pixel_shuffle(x: F32, grid: tuple[int, int], n: int) -> F32:
