@@ -1,9 +1,8 @@
 """Rotary positions: tables of cos and sin for the kernels, from positions and frequencies.
 
-A head's pair i turns by pos * freq[i]. Source: Su et al., arXiv 2104.09864. Models stretched to longer
-contexts divide the frequencies: all of them by one factor (linear), each by its own (Llama 3), or the low ones
-only (YaRN). Angles are computed in float64: a position times a float32 frequency is off by a whole
-milliradian at position 16,000.
+A head's pair i turns by pos * freq[i] (Su et al., arXiv 2104.09864). Models stretched to longer contexts
+divide the frequencies: all by one factor (linear), each by its own (Llama 3), or the low ones only (YaRN).
+Angles are computed in float64: a position times a float32 frequency is off by a milliradian at 16,000.
 """
 
 import math

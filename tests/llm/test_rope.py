@@ -1,0 +1,29 @@
+import math
+
+import numpy as np
+
+from llm.rope import RopeTable, frequencies, yarn
+
+
+def test_frequencies() -> None:
+    np.testing.assert_allclose(frequencies(8, 10000.0), [1, 0.1, 0.01, 0.001])
+    np.testing.assert_allclose(frequencies(4, 100.0, stretch=4), [0.25, 0.025])
+    np.testing.assert_allclose(frequencies(4, 100.0, factors=np.array([1, 5], np.float32)), [1, 0.02])
+
+
+def test_yarn_keeps_the_high_frequencies_and_stretches_the_low() -> None:
+    plain = frequencies(128, 10000.0)
+    ratio = plain / yarn(plain, 8.0, 2048)
+    turns = 2048 * plain / (2 * math.pi)
+    np.testing.assert_allclose(ratio[turns > 40], 1)
+    np.testing.assert_allclose(ratio[turns < 0.9], 8)
+    assert (np.diff(ratio) >= -1e-12).all()
+
+
+def test_angles_stay_exact_at_large_positions() -> None:
+    table = RopeTable(frequencies(64, 1e6), "neox")
+    rope = table.at(np.array([[0, 131071]], np.int32))
+    expected = [math.cos(131071 * 1e6 ** (-i / 32)) for i in range(32)]
+    np.testing.assert_allclose(rope.cos[1], expected, atol=1e-6)
+    np.testing.assert_array_equal(rope.cos[0], 1)
+    assert rope.cos.dtype == rope.sin.dtype == np.float32
