@@ -1,0 +1,91 @@
+"""Models and encoders do nothing with activations but move them about and call kernels."""
+
+import operator
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llm import models
+from llm.cache import Step, new_cache
+from llm.gguf import GGUF
+from llm.kernels import Kernels, reference
+from llm.kernels.operands import F32
+from mtmd import projector
+from mtmd.media import Audio, Image
+from tests import tiny_mmproj
+from tests.llm.opaque import Opaque, OpaqueKernels, bare
+
+X = Opaque(np.ones((2, 6), np.float32))
+Y = np.ones((2, 6), np.float32)
+
+FORBIDDEN: list[Callable[[], Any]] = [
+    lambda: X + Y,
+    lambda: Y + X,
+    lambda: X * 2.0,
+    lambda: 2.0 * X,
+    lambda: X @ Y.T,
+    lambda: -X,
+    lambda: operator.iadd(X, Y),
+    lambda: operator.setitem(X, 0, 1.0),
+    lambda: np.concatenate([X, Y]),
+    lambda: np.exp(X),
+    lambda: np.add(Y, Y, out=X),
+    lambda: np.asarray(X),
+    lambda: X[Y > 0],
+    lambda: X[[0, 1]],
+    lambda: list(X),
+    lambda: X.T,
+    lambda: X.sum(),
+    lambda: X.astype(np.float64),
+]
+
+
+@pytest.mark.parametrize("act", FORBIDDEN)
+def test_arithmetic_is_refused(act: Callable[[], Any]) -> None:
+    with pytest.raises((TypeError, AttributeError, AssertionError)):
+        act()
+
+
+def test_reshaping_slicing_and_kernels_are_allowed() -> None:
+    k = OpaqueKernels(reference)
+    y = k.add(X.reshape(3, 4)[1:, None, 2], X.reshape(3, 4)[1:, None, 3])
+    assert isinstance(y, Opaque) and y.shape == (2, 1) and len(y) == 2
+    np.testing.assert_array_equal(bare(y), 2)
+    out = Opaque(np.zeros((2, 6), np.float32))
+    k.add(X, X, out=out)
+    np.testing.assert_array_equal(bare(out), 2)
+
+
+def logits(path: Path, k: Kernels) -> F32:
+    """Of five tokens decoded at once and one more."""
+    arch = models.build(GGUF(path), k)
+    kv = new_cache(arch.kv_shapes, 8, "f16")
+    for row, n in ((0, 5), (5, 1)):
+        own = np.arange(row, row + n, dtype=np.int32)
+        step = Step(own[None], own + np.int32(1), row, 1, kv)
+        x = arch.forward(arch.embed(own + np.int32(3)), step)
+    result: F32 = bare(arch.logits(x[-1:]))
+    return result
+
+
+@pytest.mark.parametrize("model", ["tiny_llama", "tiny_gemma3"])
+def test_a_text_model_leaves_arithmetic_to_kernels(model: str, request: pytest.FixtureRequest) -> None:
+    path = request.getfixturevalue(model)
+    np.testing.assert_array_equal(logits(path, OpaqueKernels(reference)), logits(path, reference))
+
+
+@pytest.mark.parametrize("name", ["idefics3", "qwen3a", "ultravox"])
+def test_a_projector_leaves_arithmetic_to_kernels(name: str, tmp_path: Path) -> None:
+    path = getattr(tiny_mmproj, name)(tmp_path / "mmproj.gguf")
+    if name == "idefics3":
+        media: Any = Image(tiny_mmproj.picture(40, 30))
+    else:
+        media = Audio((tiny_mmproj.sound(1.0) / np.float32(32768)).astype(np.float32), 16000)
+    rows = []
+    for k in (reference, OpaqueKernels(reference)):
+        (p,) = projector.load(GGUF(path), k, "peer").values()
+        rows.append(bare(p.encode(p.preprocess(media)[0])))
+    np.testing.assert_array_equal(*rows)
