@@ -148,11 +148,11 @@ def _write(
     tensors: Mapping[str, F32] | None = None,
     without: Iterable[str] = (),
 ) -> Path:
-    """The file, with `meta` and `tensors` on top and what `without` names left out."""
-    keys |= meta or {}
-    weights |= tensors or {}
+    """The file, with what `without` names left out, and `meta` and `tensors` on top."""
     for name in without:
         del (keys if name in keys else weights)[name]
+    keys |= meta or {}
+    weights |= tensors or {}
     return write_gguf(path, "clip", keys, weights, types or {})
 
 

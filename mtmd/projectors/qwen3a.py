@@ -23,7 +23,7 @@ N_SLICE = 100  # frames that the convolutions see at once
 
 @dataclass(frozen=True)
 class Hparams(AudioHparams):
-    """`recipe`, a key of ours, is "llama.cpp" where the model learned from windows as that program cuts them."""
+    """`recipe`, a key of ours, is "llama.cpp" where the model learned from windows cut as it cuts them."""
 
     recipe: str = key("recipe", default="")
 

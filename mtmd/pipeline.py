@@ -1,0 +1,236 @@
+"""The front door: a text model and its projectors, asked with messages that hold pictures and recordings."""
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+import llm
+from llm import kernels
+from llm.cache import KvType
+from llm.chat import ChatTemplate, MediaSlot
+from llm.errors import ModelError, UsageError
+from llm.generate import TextStream, generate
+from llm.gguf import GGUF
+from llm.kernels import Precision
+from llm.kernels.operands import F32, I32
+from llm.model import Model
+from llm.sampling import Sampler, Sampling
+from llm.span import Span
+from mtmd import projector, prompt
+from mtmd.answer import Answer, Timings, Usage
+from mtmd.media import Kind, Source, load_media
+from mtmd.projector import Compat, Projector
+from mtmd.prompt import Media, Message, Prompt, RowCache
+
+PathLike = str | os.PathLike[str]
+Progress = Callable[[Literal["encode", "prefill"], int, int], None]  # tiles or tokens: done, to do
+DEFAULT, GREEDY = Sampling(), Sampling(temperature=0.0)
+
+
+@dataclass(frozen=True)
+class SpanView:
+    """One span of a prompt: token ids of text, or the rows of a medium; positions [n_axis, n_tok]."""
+
+    kind: Literal["text", "image", "audio"]
+    ids: I32 | None
+    rows: F32 | None
+    positions: I32
+
+
+class Pipeline:
+    """A loaded model. `kinds` are the media it takes; one answer at a time."""
+
+    def __init__(
+        self,
+        model: Model,
+        projectors: Mapping[Kind, Projector[Any]],
+        template: ChatTemplate,
+        load_seconds: float = 0.0,
+    ) -> None:
+        self.model, self.projectors, self.template = model, projectors, template
+        self.kinds = tuple(projectors)
+        self._load_seconds = load_seconds
+        self._rows = RowCache()
+        self._answer: Answer | None = None
+
+    def chat(
+        self,
+        messages: Sequence[Message],
+        stream: bool = True,
+        n_predict: int = -1,
+        sampling: Sampling = DEFAULT,
+        stop: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> Answer:
+        """Answer OpenAI-style messages. With `stream` the text comes while iterating, else it is complete.
+
+        The content of a message is a string or a list of parts:
+            {"type": "text", "text": ...}
+            {"type": "image", "image": path, bytes, data URI, PIL image or array}
+            {"type": "audio", "audio": path, bytes, data URI or (samples, rate)}
+            {"type": "image_url", "image_url": {"url": data URI}}
+            {"type": "input_audio", "input_audio": {"data": base64}}
+        The prompt is read before this returns; a new question ends an answer that is still streaming. Raises
+        UsageError, MediaError, TemplateError, ContextError, NonFiniteError.
+        """
+        if n_predict < -1:
+            raise UsageError(f"n_predict is {n_predict}, expected a number of tokens or -1 for no limit")
+        if self._answer:
+            self._answer.close()
+        texts, media = prompt.take_media(messages)
+        built = self._prompt(self.template.encode(texts), media)
+        context = self.model.context
+        n_cached = context.reusable(built.spans)
+        start = time.perf_counter()
+        logits = self._prefill(built, progress)
+        seconds = time.perf_counter() - start
+        ids = generate(context, logits, Sampler(sampling), (), n_predict)
+        receipts = [m.receipt() for m in built.media]
+        encode = sum(r.seconds for r in receipts)
+        self._answer = Answer(
+            TextStream(ids, self.model.tokenizer, stop),
+            receipts,
+            Usage(built.n_tok, 0, n_cached),
+            Timings(self._load_seconds, encode, seconds - encode, 0.0),
+        )
+        if not stream:
+            for _ in self._answer:
+                pass
+        return self._answer
+
+    def describe(self, image: Source, prompt: str = "Describe this image.") -> str:
+        """The model's likeliest answer to `prompt` about a picture."""
+        return self._ask({"type": "image", "image": image}, prompt)
+
+    def transcribe(self, audio: Source, prompt: str = "Transcribe the audio.") -> str:
+        """The likeliest words of a recording."""
+        return self._ask({"type": "audio", "audio": audio}, prompt)
+
+    def embed(self, media: "Source | list[Source]") -> list[F32]:
+        """Rows [n_tok, n_embd] of each tile or window, in order, of one medium or a list of them."""
+        sources = media if isinstance(media, list) else [media]
+        entered = [load_media(source) for source in sources]
+        spans = self._prompt([MediaSlot(i) for i in range(len(entered))], entered).spans
+        return [s.rows() for s in spans if s.rows]
+
+    def spans(self, parts: str | Sequence[str | Message]) -> list[SpanView]:
+        """What the decoder gets for a prompt of texts and parts, for looking inside.
+
+        There is no chat template, and control tokens in the texts are recognised.
+        """
+        listed = [parts] if isinstance(parts, str) else parts
+        content = [{"type": "text", "text": p} if isinstance(p, str) else p for p in listed]
+        ([message], media) = prompt.take_media([{"content": content}])
+        slots = iter(range(len(media)))
+        tokenizer = self.model.tokenizer
+        built = self._prompt(
+            [
+                tokenizer.encode(p["text"], parse_special=True)
+                if p["type"] == "text"
+                else MediaSlot(next(slots))
+                for p in message["content"]
+            ],
+            media,
+        )
+        return _views(built)
+
+    def _ask(self, part: Message, text: str) -> str:
+        content = [part, {"type": "text", "text": text}]
+        return self.chat([{"role": "user", "content": content}], stream=False, sampling=GREEDY).text
+
+    def _prompt(self, pieces: Sequence[list[int] | MediaSlot], media: Sequence[Media]) -> Prompt:
+        return prompt.build(pieces, media, self.projectors, self.model.tokenizer, self._rows)
+
+    def _prefill(self, built: Prompt, progress: Progress | None) -> F32:
+        if not progress:
+            return self.model.context.prefill(built.spans)
+        return self.model.context.prefill(_watched(built.spans, progress), partial(progress, "prefill"))
+
+
+def load(
+    model: PathLike | None = None,
+    mmproj: PathLike | None = None,
+    *,
+    n_ctx: int = 0,
+    n_batch: int = 2048,
+    n_ubatch: int = 512,
+    threads: int = 0,
+    kv_type: KvType = "f16",
+    compat: Compat = "authors",
+    precision: Precision = "auto",
+    chat_template: str | None = None,
+) -> Pipeline:
+    """Load a text model and, to see and hear, its mmproj; without arguments the embedded sample model.
+
+    compat         whose recipe to follow where the model's authors and llama.cpp differ: "authors" or "peer"
+    chat_template  a template's text or the name of a built-in one, instead of the model's own
+
+    The other arguments are those of llm.load. Raises UsageError, TemplateError, and ModelError for files that
+    cannot be used or do not fit each other.
+    """
+    start = time.perf_counter()
+    if compat not in get_args(Compat):
+        raise UsageError(f"compat is {compat!r}, expected one of {', '.join(get_args(Compat))}")
+    if model is None:
+        if mmproj is not None:
+            raise UsageError(
+                f"mmproj {os.fspath(mmproj)} was given without the text model that it belongs to"
+            )
+        model, mmproj = embedded()
+    text = llm.load(model, n_ctx, threads, n_batch, n_ubatch, kv_type, precision)
+    projectors: dict[Kind, Projector[Any]] = {}
+    if mmproj is not None:
+        projectors = projector.load(GGUF(mmproj), kernels.load(), compat, precision)
+    for p in projectors.values():
+        if p.n_embd != text.arch.n_embd:
+            found = f"{os.fspath(mmproj or '')} gives rows of {p.n_embd}"
+            expected = f"{os.fspath(model)} takes {text.arch.n_embd}"
+            raise ModelError(f"{found}, {expected}: an mmproj must belong to its text model")
+    template = ChatTemplate.from_gguf(text.gguf, text.tokenizer, chat_template)
+    return Pipeline(text, projectors, template, time.perf_counter() - start)
+
+
+def embedded() -> tuple[Path, Path]:
+    """Text model and mmproj of the sample model: inside the package, or in a checkout's samples."""
+    here = Path(__file__).parent
+    for folder in (here / "embedded", here.parent / "samples"):
+        text, mmproj = folder / "scenes-text.gguf", folder / "scenes-mmproj.gguf"
+        if text.exists() and mmproj.exists():
+            return text, mmproj
+    raise ModelError(f"the embedded model is not in {here / 'embedded'}: reinstall, or name a model")
+
+
+def _watched(spans: Sequence[Span], progress: Progress) -> list[Span]:
+    """The spans, telling `progress` of each tile when its rows are wanted."""
+    n_tile = sum(s.rows is not None for s in spans)
+    watched: list[Span] = []
+    for s in spans:
+        if s.rows:
+            n_before = sum(w.rows is not None for w in watched)
+            s = replace(
+                s, rows=partial(_announced, s.rows, partial(progress, "encode", n_before + 1, n_tile))
+            )
+        watched.append(s)
+    return watched
+
+
+def _announced(rows: Callable[[], F32], announce: Callable[[], None]) -> F32:
+    announce()
+    return rows()
+
+
+def _views(built: Prompt) -> list[SpanView]:
+    kind_of = {m.media.key: m.projector.kind for m in built.media}
+    views, start = [], 0
+    for s in built.spans:
+        pos = np.arange(s.n_tok, dtype=np.int32)[None] if s.pos is None else s.pos
+        kind = "text" if s.rows is None else kind_of[s.key[:-4]]
+        views.append(SpanView(kind, s.ids, s.rows() if s.rows else None, pos + np.int32(start)))
+        start += s.n_pos
+    return views
