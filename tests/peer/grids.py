@@ -2,8 +2,8 @@
 
     python -m tests.peer.grids PEER_PYTHON    writes tests/golden/grids.json
 
-PEER_PYTHON is the interpreter of a venv with llama-cpp-python. By "longest edge/tile side", the file has lists
-of [w, h, n_col, n_row]. The peer cuts and encodes nothing, so the sizes may be those of published models.
+PEER_PYTHON is the interpreter of a venv with llama-cpp-python. The file has lists of [w, h, n_col, n_row] by
+"longest edge/tile side". The peer cuts and encodes nothing, so the sizes may be those of published models.
 """
 
 import json
