@@ -88,7 +88,7 @@ def _read_with_libsndfile(data: bytes, form: Format, name: str, limits: Limits) 
     import soundfile
 
     try:
-        with soundfile.SoundFile(BytesIO(data)) as file:
+        with soundfile.SoundFile(_Stream(data)) as file:
             rate, promised = int(file.samplerate), int(file.frames)
             _check_length(0, rate, name, limits)  # the header's count may lie: the blocks are counted
             blocks = []
@@ -98,7 +98,7 @@ def _read_with_libsndfile(data: bytes, form: Format, name: str, limits: Limits) 
                 _check_length(n, rate, name, limits)
                 blocks.append(block)
     except (soundfile.SoundFileError, OSError, ValueError, TypeError) as err:
-        reason = str(err).removeprefix("Error opening <_io.BytesIO object>: ").strip()
+        reason = str(err).rpartition(">: ")[2].strip()  # without the name of the stream
         raise MediaError(
             f"{name}: the {form.name} recording cannot be decoded ({reason}); try: ffmpeg -i in out.wav"
         ) from err
@@ -106,6 +106,13 @@ def _read_with_libsndfile(data: bytes, form: Format, name: str, limits: Limits) 
     if promised < 1 << 62 and (promised - n) > _SHORTFALL * rate:
         note = f"the file ends early: its header promises {promised / rate:.1f} s, {n / rate:.1f} s are there"
     return _finish(blocks, rate, name, note)
+
+
+class _Stream(BytesIO):
+    """Bytes in which a seek before the start is harmless: broken files ask for it, within a C callback."""
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return self.tell() if whence == 0 and offset < 0 else super().seek(offset, whence)
 
 
 def _blocks(file: "soundfile.SoundFile") -> Iterator[F32]:

@@ -320,6 +320,13 @@ def test_damaged_files_give_samples_or_a_clear_error(form: str) -> None:
                 assert "\n" not in str(err)
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_seek_before_the_start_is_harmless() -> None:
+    data = encode(tone(16000), 16000, "AIFF").replace(b"SSND", b"S?ND")
+    with pytest.raises(MediaError, match="AIFF"):
+        load_audio(data)
+
+
 def test_truncated_flac_says_so() -> None:
     data = encode(np.random.default_rng(0).uniform(-1, 1, 32000), 16000, "FLAC")
     try:
