@@ -14,7 +14,8 @@ FEW = 16  # lanes in use (queries times heads of a group) from which a block of 
 def attention(q: F32, kv: KvRows, visible: Visible, scale: float, *, softcap: float = 0.0) -> F32:
     n_tok, n_head, d = q.shape
     n_head_kv = len(kv.k)
-    sizes = (n_tok, n_head, n_head_kv, d, numba.get_num_threads())
+    n_thread = numba.config.NUMBA_NUM_THREADS  # those that may be: asking for those in use takes 1 us
+    sizes = (n_tok, n_head, n_head_kv, d, n_thread)
     if n_tok * n_head < FEW * n_head_kv:
         kernel, n_scratch = few, attention_few.scratch_size(*sizes)
     else:
@@ -22,5 +23,5 @@ def attention(q: F32, kv: KvRows, visible: Visible, scale: float, *, softcap: fl
     out = np.empty((n_tok, n_head * d), np.float32)
     scratch = np.empty(n_scratch, np.float32)
     rows = (half.bits(kv.k), half.bits(kv.v), kv.k.itemsize)
-    kernel(q, *rows, visible.lo, visible.hi, float(scale), float(softcap), out, scratch, sizes[-1])
+    kernel(q, *rows, visible.lo, visible.hi, float(scale), float(softcap), out, scratch, n_thread)
     return out

@@ -37,7 +37,7 @@ from llm.kernels.simd import (
 HEADS = 4
 SPAN = 64
 PARTS = 8  # for each query and group, where they are many rows
-ALONE = 1 << 15  # numbers of keys that one thread gets through before a second one is there
+ALONE = 1 << 16  # numbers of keys that one thread gets through before a second one is there
 NOTHING = np.float32(-1e30)  # a running maximum before the first row
 UNSEEN = np.float32(-3e38)  # the score of a row that is not there
 

@@ -1,8 +1,8 @@
 """Activations that refuse arithmetic: proof that models only move them about and call kernels.
 
 `OpaqueKernels(k)` is a kernels object like `k` whose results are `Opaque` arrays. An `Opaque` knows its shape
-and length and can be reshaped, transposed and sliced; anything else that numpy or an operator would do with it raises.
-Kernels get the arrays inside. Run a tiny model on it, and look inside the results with `bare`.
+and length and can be reshaped, transposed and sliced; anything else that numpy or an operator would do with
+it raises. Kernels get the arrays inside. Run a tiny model on it, and look inside the results with `bare`.
 """
 
 from collections.abc import Callable
