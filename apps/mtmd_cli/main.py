@@ -107,6 +107,7 @@ def _load(options: Options, console: Console) -> Pipeline:
 
     import mtmd
 
+    _announce_compilation(console)
     console.progress("loading the model")
     return mtmd.load(
         model,
@@ -120,6 +121,14 @@ def _load(options: Options, console: Console) -> Pipeline:
         precision=options.precision,
         chat_template=_chat_template(options),
     )
+
+
+def _announce_compilation(console: Console) -> None:
+    if os.environ.get("MTMD_KERNELS", "fast") == "fast":
+        from llm.kernels import fast
+
+        if fast.cache_is_cold():
+            console.note("compiling kernels (once, it takes less than a minute)")
 
 
 def _chat_template(options: Options) -> str | None:

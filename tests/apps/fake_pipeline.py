@@ -63,5 +63,7 @@ class FakeStream:
 
 def _receipt(part: dict[str, Any]) -> Receipt:
     medium = part[part["type"]]
+    if isinstance(medium, str):
+        return Receipt(part["type"], medium, 1.0, 1.0, 1, 7, False, 0.25, ())
     size = medium.original if isinstance(medium, Image) else medium.seconds
     return Receipt(part["type"], medium.source, size, size, 1, 7, False, 0.25, medium.notes)
