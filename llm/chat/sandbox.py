@@ -13,6 +13,7 @@ from typing import Any
 
 from jinja2 import TemplateSyntaxError, nodes, pass_context
 from jinja2.ext import Extension, loopcontrols
+from jinja2.filters import do_indent
 from jinja2.parser import Parser
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -24,7 +25,7 @@ MAX_SOURCE = 1 << 18  # characters
 MAX_LENGTH = 1 << 24  # characters of the result, entries of a list
 MAX_SECONDS = 3.0
 _DEADLINE = " deadline"  # a name that no template can spell
-_GROWS_BY_NUMBER = ("batch", "center", "format", "indent", "slice", "wordwrap")
+_GROWS_BY_NUMBER = ("batch", "center", "format", "slice", "wordwrap")
 
 
 class RefusedError(TemplateError):
@@ -77,7 +78,8 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         for name in _GROWS_BY_NUMBER:
             del self.filters[name]
         del self.globals["lipsum"]
-        self.filters.update(tojson=_tojson, bounded=_bounded, watched=_watched, joined=_joined)
+        self.filters.update(tojson=_tojson, indent=_indent)
+        self.filters.update(bounded=_bounded, watched=_watched, joined=_joined)
         self.globals.update(raise_exception=_raise_exception, strftime_now=_strftime_now)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
@@ -168,6 +170,10 @@ def _check(deadline: float, n: int = 0) -> None:
 def _tojson(value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
     """JSON as transformers writes it: Jinja's own filter escapes <, > and &."""
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent and min(indent, 8), **options)
+
+
+def _indent(text: str, width: int = 4, first: bool = False, blank: bool = False) -> str:
+    return do_indent(text, min(width, 80), first, blank)
 
 
 def _raise_exception(message: object) -> None:
