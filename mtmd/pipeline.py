@@ -113,11 +113,12 @@ class Pipeline:
         return self._ask({"type": "audio", "audio": audio}, prompt)
 
     def embed(self, media: "Source | list[Source]") -> list[F32]:
-        """Rows [n_tok, n_embd] of each tile or window, in order, of one medium or a list of them."""
+        """Rows [n_tok, n_embd] of each tile or window of one medium or several, in order; always encodes."""
         sources = media if isinstance(media, list) else [media]
         entered = [load_media(source) for source in sources]
-        spans = self._prompt([MediaSlot(i) for i in range(len(entered))], entered).spans
-        return [s.rows() for s in spans if s.rows]
+        slots = [MediaSlot(i) for i in range(len(entered))]
+        built = prompt.build(slots, entered, self.projectors, self.model.tokenizer, RowCache(max_bytes=0))
+        return [s.rows() for s in built.spans if s.rows]
 
     def spans(self, parts: str | Sequence[str | Message]) -> list[SpanView]:
         """What the decoder gets for a prompt of texts and parts, for looking inside.
