@@ -196,7 +196,7 @@ def _decode(data: bytes, name: str, limits: Limits, background: Colour) -> Image
         raise MediaError(f"{name}: is empty")
     if len(data) > limits.max_bytes:
         raise MediaError(
-            f"{name}: larger than the limit of {limits.max_bytes:,} bytes; raise max_bytes to read it"
+            f"{name}: larger than the limit of {limits.max_bytes:,} bytes; raise Limits.max_bytes"
         )
     form = sniff(data)
     if form.kind == "image" and not form.remedy:

@@ -58,14 +58,25 @@ def read(data: bytes, form: Format, name: str, limits: Limits, background: Colou
             if entry.startswith(b"\x89PNG"):
                 return read(entry, Format("PNG", "image"), name, limits, background)
             _check_size(_bitmap_size(entry), name, limits)
-        module, cls = _PLUGINS[form.name]
-        im: Pil.Image = getattr(importlib.import_module(f"PIL.{module}"), cls)(BytesIO(data))
+        im = _open(data, form.name)
         _check_size(im.size, name, limits)
         if form.name == "PNG":
             _shallow_transparency(im)
         n_frames = _n_frames(im, form.name)
         notes = _load(im, limits)
         return _finish(im, name, n_frames, notes, background)
+
+
+def _open(data: bytes, name: str) -> Pil.Image:
+    """The file with its header read and nothing decoded."""
+    module, cls = _PLUGINS[name]
+    try:
+        opener = getattr(importlib.import_module(f"PIL.{module}"), cls)
+    except ImportError as err:
+        raise MediaError(
+            f"the Pillow that is installed reads no {name}: pip install --upgrade pillow"
+        ) from err
+    return cast(Pil.Image, opener(BytesIO(data)))
 
 
 def from_pil(im: Pil.Image, name: str, limits: Limits, background: Colour) -> Image:
@@ -138,7 +149,7 @@ def _check_size(size: tuple[int, int], name: str, limits: Limits) -> None:
     if w * h > limits.max_pixels:
         raise MediaError(
             f"{name}: {w}x{h} are {w * h / 1e6:,.1f} million pixels, the limit is "
-            f"{limits.max_pixels / 1e6:,.1f} million; shrink the picture or raise max_pixels"
+            f"{limits.max_pixels / 1e6:,.1f} million; shrink the picture or raise Limits.max_pixels"
         )
 
 

@@ -80,7 +80,7 @@ def _check_length(n: int, rate: int, name: str, limits: Limits) -> None:
     if n > limits.max_seconds * rate:
         raise MediaError(
             f"{name}: {n / rate:,.0f} seconds are longer than the limit of {limits.max_seconds:,.0f}; "
-            "cut the recording or raise max_seconds"
+            "cut the recording or raise Limits.max_seconds"
         )
 
 

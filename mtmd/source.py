@@ -27,6 +27,8 @@ def read_path(path: str | os.PathLike[str], max_bytes: int) -> bytes:
     Raises MediaError when there is no such file, or it is a folder, unreadable or larger than `max_bytes`.
     """
     name = printable(os.fspath(path))
+    if not name:
+        raise MediaError("the path of a picture or recording is empty")
     try:
         found = next((p for p in _spellings(os.fspath(path)) if p.exists()), None)
         if found is None:
@@ -39,7 +41,7 @@ def read_path(path: str | os.PathLike[str], max_bytes: int) -> bytes:
         reason = (err.strerror or str(err)) if isinstance(err, OSError) else str(err)
         raise MediaError(f"{name}: cannot be read: {reason}") from err
     if len(data) > max_bytes:
-        raise MediaError(f"{name}: larger than the limit of {max_bytes:,} bytes; raise max_bytes to read it")
+        raise MediaError(f"{name}: larger than the limit of {max_bytes:,} bytes; raise Limits.max_bytes")
     return data
 
 

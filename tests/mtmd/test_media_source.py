@@ -64,6 +64,11 @@ def test_odd_paths_are_plain_errors(path: str) -> None:
     str(caught.value).encode()
 
 
+def test_empty_path() -> None:
+    with pytest.raises(MediaError, match="path .* is empty"):
+        load_media("")
+
+
 @pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root reads everything")
 def test_unreadable_file(tmp_path: Path) -> None:
     path = tmp_path / "secret.png"
