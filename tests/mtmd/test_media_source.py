@@ -65,7 +65,7 @@ def test_odd_paths_are_plain_errors(path: str) -> None:
 
 
 def test_empty_path() -> None:
-    with pytest.raises(MediaError, match="path .* is empty"):
+    with pytest.raises(MediaError, match=r"path .* is empty"):
         load_media("")
 
 
