@@ -8,7 +8,7 @@ from typing import Any
 
 from llm.chat.builtin import BUILTIN, builtin_for
 from llm.chat.guard import Guard, private_characters, unused_characters
-from llm.chat.turns import STYLES, SYSTEM, Message, Part, Turn, forms, read_turns
+from llm.chat.turns import STYLES, SYSTEM, Message, Turn, forms, read_turns
 from llm.errors import TemplateError
 from llm.gguf import GGUF
 from llm.tokenizer import Tokenizer
@@ -175,9 +175,9 @@ class ChatTemplate:
 
 
 def _says_all(text: str, turns: Iterable[Turn]) -> bool:
-    """Whether what system and user say stands in `text`; other roles' words a template may abridge."""
-    said: Iterable[Part] = (part for turn in turns if turn.role in ("user", *SYSTEM) for part in turn.parts)
-    return all(part.text.strip() in text for part in said)
+    """Whether all that was said stands in `text`; of an answer a template may leave out the thinking."""
+    said = (part.text for turn in turns if turn.role in ("user", "assistant", *SYSTEM) for part in turn.parts)
+    return all(words.rpartition("</think>")[2].strip() in text for words in said)
 
 
 def _split_at(text: str, marks: Sequence[str]) -> list[str]:

@@ -115,10 +115,11 @@ Form = Callable[[Sequence[Turn]], list[Turn]]
 FORMS: Sequence[Form] = (list, merged, folded, lambda turns: merged(folded(turns)))
 Style = Callable[[Turn], Message]
 # Most templates take strings (media always travel as text, so nothing is lost by it); some loop over parts,
-# and of these some do so for the user's messages only.
+# and of these some do so for certain roles only.
 STYLES: Sequence[Style] = (
     Turn.as_string,
     lambda turn: turn.as_parts() if turn.role == "user" else turn.as_string(),
+    lambda turn: turn.as_string() if turn.role in SYSTEM else turn.as_parts(),
     Turn.as_parts,
 )
 
