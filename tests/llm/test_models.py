@@ -11,8 +11,8 @@ from llm.context import Context
 from llm.errors import ModelError
 from llm.gguf import GGUF
 from llm.kernels import Kernels, reference
-from llm.span import tokens
-from tests.peer.text import CASES, GOLDEN, IDS, N_KEPT, make
+from llm.span import media, tokens
+from tests.peer.text import CASES, GOLDEN, IDS, N_KEPT, block_rows, make
 from tests.tiny import make_text_gguf, write_gguf
 
 TINY = ["tiny_llama", "tiny_gemma3"]
@@ -32,6 +32,16 @@ def tiny(request: pytest.FixtureRequest) -> Path:
 def test_logits_equal_the_peers(case: str, tmp_path: Path, kernels: Kernels) -> None:
     golden = np.load(GOLDEN / "text.npz")[case]
     logits = context(make(case, tmp_path), kernels).decode(tokens(IDS), "all")[-N_KEPT:]
+    assert np.abs(logits - golden).max() < 1e-3 * np.abs(golden).max()
+
+
+def test_a_block_of_rows_as_in_the_peer_b073(tiny_gemma3: Path, kernels: Kernels) -> None:
+    """Its rows see each other and what is before them, but never further back than the window."""
+    golden = np.load(GOLDEN / "text.npz")["gemma3-block"]
+    rows = block_rows()
+    c = context(tiny_gemma3, kernels)
+    c.prefill([tokens(IDS), media(len(rows), lambda: rows, b"x", causal=False)])
+    logits = c.decode(tokens(IDS[:N_KEPT]), "all")
     assert np.abs(logits - golden).max() < 1e-3 * np.abs(golden).max()
 
 

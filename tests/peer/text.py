@@ -3,10 +3,12 @@
     python -m tests.peer.text PEER_PYTHON [MODELS]    writes tests/golden/text.npz (and greedy.json)
 
 PEER_PYTHON is the interpreter of a venv with llama-cpp-python; MODELS is the folder of real weights.
-text.npz has, for each case of `make`, float32 logits [N_KEPT, n_vocab] after the last tokens of IDS.
+text.npz has, for each case of `make`, float32 logits [N_KEPT, n_vocab] after the last tokens of IDS, and
+"gemma3-block" those behind a picture.
 greedy.json has, by file name, a list of {"prompt": token ids, "answer": the next N_GREEDY token ids}.
 """
 
+import ctypes
 import json
 import subprocess
 import sys
@@ -87,11 +89,36 @@ def answer(folder: Path, models: Path | None) -> None:
 
     driver.EXACT = True
     logits = {case: Peer(str(folder / f"{case}.gguf")).logits(IDS)[-N_KEPT:] for case in CASES}
+    logits["gemma3-block"] = _around_block(Peer(str(folder / "gemma3.gguf")))
     np.savez_compressed(GOLDEN / "text.npz", **logits)
     if models:
         driver.EXACT = driver.EXTRA_BUFFERS = False
         greedy = {path.name: _answers(Peer(str(path))) for path in sorted(models.glob("*.gguf"))}
         (GOLDEN / "greedy.json").write_text(json.dumps(greedy) + "\n")
+
+
+def block_rows() -> np.ndarray:
+    """Rows of a picture [12, 64], more than gemma3's window of 8."""
+    return np.random.default_rng(2).standard_normal((12, 64)).astype(np.float32)
+
+
+def _around_block(peer) -> np.ndarray:
+    """Logits after IDS[:N_KEPT], which follow on IDS and on rows that all see each other."""
+    import llama_cpp.llama_cpp as L
+
+    rows = block_rows()
+    peer.decode(IDS, 0)
+    batch = L.llama_batch_init(len(rows), rows.shape[1], 1)
+    ctypes.memmove(batch.embd, rows.ctypes.data, rows.nbytes)
+    for i in range(len(rows)):
+        batch.pos[i], batch.n_seq_id[i], batch.seq_id[i][0], batch.logits[i] = len(IDS) + i, 1, 0, False
+    batch.n_tokens = len(rows)
+    L.llama_set_causal_attn(peer.ctx, False)
+    assert L.llama_decode(peer.ctx, batch) == 0
+    L.llama_set_causal_attn(peer.ctx, True)
+    L.llama_batch_free(batch)
+    peer.decode(IDS[:N_KEPT], len(IDS) + len(rows), all_logits=True)
+    return np.stack([peer.row(i).copy() for i in range(N_KEPT)])
 
 
 def _answers(peer) -> list[dict[str, list[int]]]:
