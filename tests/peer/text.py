@@ -104,19 +104,19 @@ def block_rows() -> np.ndarray:
 
 def _around_block(peer) -> np.ndarray:
     """Logits after IDS[:N_KEPT], which follow on IDS and on rows that all see each other."""
-    import llama_cpp.llama_cpp as L
+    import llama_cpp.llama_cpp as llama
 
     rows = block_rows()
     peer.decode(IDS, 0)
-    batch = L.llama_batch_init(len(rows), rows.shape[1], 1)
+    batch = llama.llama_batch_init(len(rows), rows.shape[1], 1)
     ctypes.memmove(batch.embd, rows.ctypes.data, rows.nbytes)
     for i in range(len(rows)):
         batch.pos[i], batch.n_seq_id[i], batch.seq_id[i][0], batch.logits[i] = len(IDS) + i, 1, 0, False
     batch.n_tokens = len(rows)
-    L.llama_set_causal_attn(peer.ctx, False)
-    assert L.llama_decode(peer.ctx, batch) == 0
-    L.llama_set_causal_attn(peer.ctx, True)
-    L.llama_batch_free(batch)
+    llama.llama_set_causal_attn(peer.ctx, False)
+    assert llama.llama_decode(peer.ctx, batch) == 0
+    llama.llama_set_causal_attn(peer.ctx, True)
+    llama.llama_batch_free(batch)
     peer.decode(IDS[:N_KEPT], len(IDS) + len(rows), all_logits=True)
     return np.stack([peer.row(i).copy() for i in range(N_KEPT)])
 
