@@ -6,7 +6,8 @@ rendered text are looked for while the guards are in place. A medium is a privat
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable
 from functools import cached_property
 from itertools import islice, pairwise
 
@@ -43,9 +44,10 @@ class Guard:
         if not inner:
             return text
         lead, trail = text[: text.index(inner[0])], text[len(text.rstrip()) :]
+        lengths = range(1, min(len(inner), self._longest) + 1)
         inside = len(inner) <= self._longest and any(inner in token for token in self.tokens)
-        before = inside or any(inner.startswith(part) for part in self._ends.get(inner[0], ()))
-        after = inside or any(inner.endswith(part) for part in self._starts.get(inner[-1], ()))
+        before = inside or any(_starts_one(self._backwards, inner[:n][::-1]) for n in lengths)
+        after = inside or any(_starts_one(self._sorted, inner[-n:]) for n in lengths)
         return f"{lead}{guard if before else ''}{inner}{guard if after else ''}{trail}"
 
     @cached_property
@@ -53,18 +55,15 @@ class Guard:
         return max(map(len, self.tokens), default=0)
 
     @cached_property
-    def _ends(self) -> Mapping[str, set[str]]:
-        """Proper ends of tokens, by their first character."""
-        return _grouped((t[i:] for t in self.tokens for i in range(1, len(t))), 0)
+    def _sorted(self) -> list[str]:
+        return sorted(self.tokens)
 
     @cached_property
-    def _starts(self) -> Mapping[str, set[str]]:
-        """Proper starts of tokens, by their last character."""
-        return _grouped((t[:i] for t in self.tokens for i in range(1, len(t))), -1)
+    def _backwards(self) -> list[str]:
+        return sorted(token[::-1] for token in self.tokens)
 
 
-def _grouped(parts: Iterable[str], at: int) -> Mapping[str, set[str]]:
-    groups: dict[str, set[str]] = {}
-    for part in parts:
-        groups.setdefault(part[at], set()).add(part)
-    return groups
+def _starts_one(tokens: list[str], part: str) -> bool:
+    """Whether some of the sorted `tokens` starts with `part`."""
+    i = bisect_left(tokens, part)
+    return i < len(tokens) and tokens[i].startswith(part)

@@ -54,9 +54,11 @@ class Compiled:
         except Exception as e:  # what Python's own compiler makes of a strange template
             raise TemplateError(f"the chat template does not compile: {e}") from e
 
-    def render(self, variables: Mapping[str, object], seconds: float = MAX_SECONDS) -> str:
-        """The template's text. Raises RefusedError, ExhaustedError or another TemplateError."""
-        deadline = time.monotonic() + seconds
+    def render(self, variables: Mapping[str, object], deadline: float) -> str:
+        """The template's text, made before the monotonic clock says `deadline`.
+
+        Raises RefusedError, ExhaustedError or another TemplateError.
+        """
         chunks, n = [], 0
         try:
             for chunk in self._template.generate({**variables, _DEADLINE: deadline}):

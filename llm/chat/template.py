@@ -1,6 +1,7 @@
 """A model's chat template: OpenAI-style messages -> token ids, with slots where media go."""
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -81,6 +82,7 @@ class ChatTemplate:
         numbered = iter(marks)
         turns = [self._guarded(turn, guard, numbered) for turn in turns]
         fixed = {
+            **self._tokens,
             **_map_strings(variables, lambda text: self._guard.protect(text, guard)),
             "add_generation_prompt": add_generation_prompt,
         }
@@ -98,17 +100,15 @@ class ChatTemplate:
 
     def _render(self, turns: list[Turn], variables: Mapping[str, Any], marks: list[str]) -> str:
         """The text in the first form and style that keeps all that was said; media come once, in order."""
-        from llm.chat.sandbox import ExhaustedError, RefusedError
+        from llm.chat.sandbox import MAX_SECONDS, ExhaustedError, RefusedError
 
-        known = set(marks)
+        known, deadline = set(marks), time.monotonic() + MAX_SECONDS
         partial: str | None = None
         errors: list[TemplateError] = []
         for form in forms(turns):
             for style in STYLES:
                 try:
-                    text = self._compiled.render(
-                        {**self._tokens, **variables, "messages": list(map(style, form))}
-                    )
+                    text = self._compiled.render({**variables, "messages": list(map(style, form))}, deadline)
                 except ExhaustedError:
                     raise
                 except TemplateError as e:

@@ -27,7 +27,8 @@ class Spm:
 
         Such a place comes after any character that precedes ▁ within no token of the vocabulary.
         """
-        inside = set(re.findall("(?=(.)▁)", "\n".join(self.vocab.plain), re.DOTALL)) | {"▁"}
+        before = "\0".join(self.vocab.plain).split("▁")
+        inside = {"▁", *(part[-1] for part in before[:-1] if part)}
         return re.compile(f"(?<=[^{re.escape(''.join(sorted(inside)))}])(?=▁)")
 
     def encode(self, text: str) -> list[int]:

@@ -9,7 +9,7 @@ from llm.errors import TemplateError
 
 
 def render(source: str, **variables: object) -> str:
-    return Compiled(source).render(variables, seconds=0.5)
+    return Compiled(source).render(variables, time.monotonic() + 0.5)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_failing_template_names_the_error() -> None:
         ("{{ {'a': '<é>&', 'b': [1, none]} | tojson }}", '{"a": "<é>&", "b": [1, null]}'),
         ("{{ {'b': 1, 'a': 2} | tojson(indent=2) }}", '{\n  "b": 1,\n  "a": 2\n}'),
         (
-            "{% for i in range(9) %}{% if i == 1 %}{% continue %}{% elif i == 3 %}{% break %}{% endif %}{{ i }}"
-            "{% endfor %}",
+            "{% for i in range(9) %}{% if i == 1 %}{% continue %}{% endif %}{{ i }}"
+            "{% if i == 2 %}{% break %}{% endif %}{% endfor %}",
             "02",
         ),
         ("{% generation %}a{{ 'b' }}{% endgeneration %}c", "abc"),
