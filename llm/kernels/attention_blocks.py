@@ -35,10 +35,10 @@ from llm.kernels.simd import (
 )
 
 WIDE = "avx512f" in simd.FEATURES  # 32 registers of 16 lanes; else 16 of 8, or 32 of 4
-TILE = 8 if WIDE else 4
+TILE = 8 if WIDE else 6
 VECTORS = 3 if WIDE else 1
 LANES = 16 * VECTORS
-ROWS = 64
+ROWS = 64 if WIDE else 60
 NOTHING = np.float32(-1e30)  # a running maximum before the first row
 UNSEEN = np.float32(-3e38)  # the score of a row outside a lane's range
 
