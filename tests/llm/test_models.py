@@ -52,10 +52,19 @@ def test_token_by_token_equals_prefill(tiny: Path, kernels: Kernels) -> None:
     assert np.abs(single - whole).max() < 1e-4 * np.abs(whole).max()
 
 
+@pytest.mark.parametrize("kind", ["Q8_0", "Q4_1", "BF16"])
+def test_token_by_token_equals_prefill_in_any_format(kind: str, tmp_path: Path, kernels: Kernels) -> None:
+    path = make_text_gguf(tmp_path / "m.gguf", types={"blk.*": kind, "token_embd.*": "Q8_0"})
+    whole = context(path, kernels).decode(tokens(IDS), "all")
+    c = context(path, kernels)
+    single = np.concatenate([c.decode(tokens([tok])) for tok in IDS])
+    assert np.abs(single - whole).max() < 1e-4 * np.abs(whole).max()
+
+
 @pytest.mark.parametrize("n_ubatch", [1, 5, 7, 23])
-def test_any_chunking_gives_the_same_logits_b079(tiny: Path, n_ubatch: int) -> None:
-    whole = context(tiny).decode(tokens(IDS), "all")
-    cut = context(tiny, n_ubatch=n_ubatch)
+def test_any_chunking_gives_the_same_logits_b079(tiny: Path, kernels: Kernels, n_ubatch: int) -> None:
+    whole = context(tiny, kernels).decode(tokens(IDS), "all")
+    cut = context(tiny, kernels, n_ubatch=n_ubatch)
     assert np.abs(cut.decode(tokens(IDS), "all") - whole).max() < 1e-4 * np.abs(whole).max()
 
 
