@@ -1,4 +1,4 @@
-"""A random idefics3 projector of the size of SigLIP-base, for timing: python benchmarks/siglip_base.py OUT.gguf
+"""A random idefics3 projector as large as SigLIP-base, for timing: python benchmarks/siglip_base.py OUT.gguf
 
 12 layers of width 768 over 1,024 patches of a 512-pixel tile, as in SmolVLM-256M; rows fit SmolLM2-135M.
 """

@@ -17,7 +17,8 @@ from mtmd.projector import Compat, Projector, Tile
 from tests import tiny_mmproj as tiny
 from tests.conftest import ROOT
 
-GOLDEN = np.load(ROOT / "tests" / "golden" / "projectors.npz")
+GOLDEN = np.load(ROOT / "tests" / "golden" / "projectors.npz")  # see tests/peer/projectors.py
+AUTHORS = np.load(ROOT / "tests" / "golden" / "authors.npz")  # see tests/authors/projectors.py
 CASES = [key.removesuffix("/rows") for key in GOLDEN if key.endswith("/rows")]
 MAKERS: dict[str, Callable[..., Path]] = {
     "idefics3": tiny.idefics3,
@@ -66,6 +67,15 @@ def test_rows_are_the_peers(case: str, tmp_path: Path, kernels: Kernels) -> None
     golden = GOLDEN[f"{case}/rows"]
     assert rows.shape == golden.shape
     assert least_cosine(rows, golden) >= 0.9999
+
+
+@pytest.mark.parametrize("case", list(AUTHORS))
+def test_rows_are_the_authors_b130(case: str, tmp_path: Path, reference: Kernels) -> None:
+    name, what = case.split("/")
+    p = load(MAKERS[name](tmp_path / "mmproj.gguf"), reference, "authors")
+    rows = encode(p, p.preprocess(medium(what)))
+    assert rows.shape == AUTHORS[case].shape
+    assert least_cosine(rows, AUTHORS[case]) >= 0.9999
 
 
 @pytest.mark.parametrize("case", CASES)
