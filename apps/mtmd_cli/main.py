@@ -66,14 +66,13 @@ def _run(options: Options, console: Console) -> None:
         console.note(f"without effect here: {' '.join(options.ignored)}")
     console.progress("reading the input")
 
-    from mtmd_cli.request import gather  # here numpy comes in, which --help and --version do without
+    # Here numpy comes in, which --help and --version do without.
+    from mtmd_cli.request import gather
+    from mtmd_cli.turn import Turn, sampling_of
 
+    sampling = sampling_of(options)
     request = gather(options, console)
-    pipeline = _load(options, console)
-
-    from mtmd_cli.turn import Turn
-
-    turn = Turn(pipeline, options, console, output)
+    turn = Turn(_load(options, console), sampling, options, console, output)
     if request.question is not None:
         turn.run([*request.opening(), {"role": "user", "content": request.content()}])
     else:
@@ -84,6 +83,10 @@ def _run(options: Options, console: Console) -> None:
 
 
 def _load(options: Options, console: Console) -> Pipeline:
+    if options.cache_type_k != options.cache_type_v:
+        raise UsageError(
+            f"-ctk {options.cache_type_k} and -ctv {options.cache_type_v}: one type for both is needed"
+        )
     model, mmproj = options.model, options.mmproj
     if options.hf_repo is not None:
         if model is not None:
@@ -100,10 +103,6 @@ def _load(options: Options, console: Console) -> Pipeline:
             progress=not options.quiet,
         )
         model, mmproj = found.model, mmproj or found.mmproj
-    if options.cache_type_k != options.cache_type_v:
-        raise UsageError(
-            f"-ctk {options.cache_type_k} and -ctv {options.cache_type_v}: one type for both is needed"
-        )
 
     import mtmd
 

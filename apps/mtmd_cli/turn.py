@@ -48,19 +48,11 @@ class Interrupts:
 class Turn:
     """Puts messages to the pipeline and shows what comes back."""
 
-    def __init__(self, pipeline: Pipeline, options: Options, console: Console, output: Output) -> None:
-        self._pipeline, self._options, self._console, self._output = pipeline, options, console, output
-        self._sampling = Sampling(
-            temperature=options.temperature,
-            top_k=options.top_k,
-            top_p=options.top_p,
-            min_p=options.min_p,
-            repeat_penalty=options.repeat_penalty,
-            repeat_last_n=options.repeat_last_n,
-            presence_penalty=options.presence_penalty,
-            frequency_penalty=options.frequency_penalty,
-            seed=options.seed if options.seed >= 0 else None,
-        )
+    def __init__(
+        self, pipeline: Pipeline, sampling: Sampling, options: Options, console: Console, output: Output
+    ) -> None:
+        self._pipeline, self._sampling = pipeline, sampling
+        self._options, self._console, self._output = options, console, output
 
     def run(self, messages: Sequence[dict[str, Any]], stopped: Callable[[], bool] = lambda: False) -> Answer:
         """The answer to `messages`, shown as it comes; cut short, and marked so, once `stopped` says so.
@@ -102,3 +94,18 @@ class Turn:
         if options.verbose or options.perf:
             for line in report.timing_lines(answer):
                 self._console.note(line)
+
+
+def sampling_of(options: Options) -> Sampling:
+    """How tokens are chosen. Raises UsageError for a value out of range."""
+    return Sampling(
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        min_p=options.min_p,
+        repeat_penalty=options.repeat_penalty,
+        repeat_last_n=options.repeat_last_n,
+        presence_penalty=options.presence_penalty,
+        frequency_penalty=options.frequency_penalty,
+        seed=options.seed if options.seed >= 0 else None,
+    )
