@@ -5,21 +5,21 @@ from functools import cached_property
 
 from llm.tokenizer.merge import merge
 from llm.tokenizer.vocab import Vocab
-
-_CACHED_WORDS, _CACHED_LENGTH = 1 << 17, 64
+from llm.tokenizer.words import WordCache, escape, unescape
 
 
 class Spm:
-    """Text without special tokens -> ids."""
+    """Tokens in plain UTF-8 with ▁ for a space."""
 
     def __init__(self, vocab: Vocab) -> None:
         self.vocab = vocab
-        self._words: dict[str, list[int]] = {}
+        self._words = WordCache(self._encode_word)
 
-    @cached_property
-    def _scores(self) -> list[float]:
-        costs: list[float] = (-self.vocab.scores).tolist()
-        return costs
+    def encode(self, text: str) -> list[int]:
+        return self._words.encode(self._cuts.split(escape(text)))
+
+    def spell(self, text: str) -> bytes:
+        return unescape(text)
 
     @cached_property
     def _cuts(self) -> re.Pattern[str]:
@@ -31,36 +31,19 @@ class Spm:
         inside = {"▁", *(part[-1] for part in before[:-1] if part)}
         return re.compile(f"(?<=[^{re.escape(''.join(sorted(inside)))}])(?=▁)")
 
-    def encode(self, text: str) -> list[int]:
-        words = self._words
-        out: list[int] = []
-        for word in self._cuts.split(text.replace(" ", "▁")):
-            ids = words.get(word)
-            if ids is None:
-                ids = self._encode_word(word)
-                if len(words) >= _CACHED_WORDS:
-                    words.clear()
-                if len(word) <= _CACHED_LENGTH:
-                    words[word] = ids
-            out += ids
-        return out
+    @cached_property
+    def _costs(self) -> list[float]:
+        costs: list[float] = (-self.vocab.scores).tolist()
+        return costs
 
     def _encode_word(self, word: str) -> list[int]:
         plain = self.vocab.plain
         out: list[int] = []
         for symbol in merge(list(word), self._rank):
             tok = plain.get(symbol)
-            if tok is not None:
-                out.append(tok)
-            else:
-                parts = map(self.vocab.byte_ids.__getitem__, symbol.encode())
-                out += [part for part in parts if part is not None]
+            out += self.vocab.bytes_of(symbol) if tok is None else [tok]
         return out
 
     def _rank(self, left: str, right: str) -> float | None:
         tok = self.vocab.plain.get(left + right)
-        return None if tok is None else self._scores[tok]
-
-    def spell(self, text: str) -> bytes:
-        """What a token of this text stands for."""
-        return text.replace("▁", " ").encode("utf-8", "surrogateescape")
+        return None if tok is None else self._costs[tok]

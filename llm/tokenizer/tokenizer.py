@@ -7,7 +7,7 @@ from typing import Protocol
 
 from llm.errors import ModelError
 from llm.gguf import GGUF
-from llm.tokenizer.bpe import Bpe
+from llm.tokenizer.bpe import Bpe, RawBpe
 from llm.tokenizer.pre import DEFAULT, PRE, Pre
 from llm.tokenizer.special import Specials
 from llm.tokenizer.spm import Spm
@@ -19,9 +19,11 @@ from llm.tokenizer.wpm import Wpm
 class Encoder(Protocol):
     """One way of turning ordinary text into tokens."""
 
-    def encode(self, text: str) -> list[int]: ...
+    def encode(self, text: str) -> list[int]:
+        """Ids of a text without special tokens."""
 
-    def spell(self, text: str) -> bytes: ...
+    def spell(self, text: str) -> bytes:
+        """What an ordinary token of this text stands for."""
 
 
 class Tokenizer:
@@ -58,7 +60,7 @@ class Tokenizer:
             raise ModelError(
                 f"{gguf.path}: tokenizer.ggml.merges is missing, a {vocab.model} vocabulary needs it"
             )
-        return cls(vocab, Bpe(vocab, pre, merges))
+        return cls(vocab, (RawBpe if pre.raw else Bpe)(vocab, pre, merges))
 
     def encode(self, text: str, parse_special: bool = False, add_special: bool = False) -> list[int]:
         """Token ids of `text`, with BOS and EOS (as the model wants them) if `add_special`."""

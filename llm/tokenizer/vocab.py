@@ -39,13 +39,12 @@ class Kind:
     unk: int | None = None
     sep: int | None = None
     add_bos: bool = False
-    add_space_prefix: bool = False
 
 
 KINDS = {
     "gpt2": Kind(bos=11, eos=11),
     "gemma4": Kind(add_bos=True),
-    "llama": Kind(bos=1, eos=2, unk=0, add_bos=True, add_space_prefix=True),
+    "llama": Kind(bos=1, eos=2, unk=0, add_bos=True),
     "bert": Kind(bos=101, unk=100, sep=102, add_bos=True),
 }
 
@@ -84,7 +83,7 @@ class Vocab:
     eog: frozenset[int]
     add_bos: bool
     add_eos: bool
-    add_space_prefix: bool
+    add_space_prefix: bool  # SentencePiece only; other kinds ignore the key
     strips_right: frozenset[int]  # special tokens that swallow the white space after them
 
     def of_type(self, *types: TokenType) -> list[int]:
@@ -100,10 +99,10 @@ class Vocab:
             plain.pop(self.tokens[tok], None)
         return plain
 
-    @cached_property
-    def byte_ids(self) -> list[int | None]:
-        """The id of each byte's token `<0xAB>`; the unknown token where there is none."""
-        return [self.ids.get(f"<0x{byte:02X}>", self.unk) for byte in range(256)]
+    def bytes_of(self, text: str) -> list[int]:
+        """The tokens `<0xAB>` of a text's bytes; the unknown token, if any, where one is missing."""
+        ids = (self.ids.get(f"<0x{byte:02X}>", self.unk) for byte in text.encode())
+        return [tok for tok in ids if tok is not None]
 
 
 def read_vocab(gguf: GGUF, add_bos: bool) -> Vocab:
@@ -153,7 +152,7 @@ class _Reader:
             eog=eog,
             add_bos=self.model == "gemma4" or self.flag("add_bos_token", kind.add_bos or add_bos),
             add_eos=self.flag("add_eos_token", False),
-            add_space_prefix=self.flag("add_space_prefix", kind.add_space_prefix),
+            add_space_prefix=self.model == "llama" and self.flag("add_space_prefix", True),
             strips_right=self.strips_right(ids, types),
         )
 

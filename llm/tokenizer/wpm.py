@@ -4,6 +4,7 @@ import unicodedata
 from functools import cached_property
 
 from llm.tokenizer.vocab import Vocab
+from llm.tokenizer.words import unescape
 
 # CJK blocks whose characters are words of their own (0x2B920, not 0x2B820, as in the usual implementation).
 _HAN = (
@@ -19,7 +20,7 @@ _HAN = (
 
 
 class Wpm:
-    """Text without special tokens -> ids."""
+    """Tokens of lower-cased text, the first of a word with ▁ before it."""
 
     def __init__(self, vocab: Vocab, lowercase: bool, strip_accents: bool) -> None:
         self.vocab, self.lowercase, self.strip_accents = vocab, lowercase, strip_accents
@@ -62,8 +63,7 @@ class Wpm:
         return "".join(spaced).split()
 
     def spell(self, text: str) -> bytes:
-        """What a token of this text stands for."""
-        return text.replace("▁", " ").encode("utf-8", "surrogateescape")
+        return unescape(text)
 
 
 def _is_han(char: str) -> bool:

@@ -68,6 +68,12 @@ def test_merges_of_unknown_tokens_do_no_harm(tmp_path: Path) -> None:
     assert tokenizer.decode(tokenizer.encode("xyz he nonsense")) == "xyz he nonsense"
 
 
+def test_space_prefix_is_for_sentencepiece_only(tmp_path: Path) -> None:
+    tokenizer = bpe_tokenizer(tmp_path / "v.gguf", add_space_prefix=True)
+    assert [tokenizer.token_text(tok) for tok in tokenizer.encode("hello")] == ["hello"]
+    assert tokenizer.decode(tokenizer.encode(" a")) == " a"
+
+
 def test_unknown_pre_tokenizer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ModelError, match="'backwards' is not known"):
         bpe_tokenizer(tmp_path / "v.gguf", pre="backwards")
