@@ -24,7 +24,9 @@ def resize(pixels: U8, size: Size, method: Filter) -> U8:
 
     if size == (pixels.shape[1], pixels.shape[0]):
         return pixels
-    return np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling[method]))
+    # Width first, said by two calls: Pillow 13 chooses the order itself, which changes the roundings
+    wide = Image.fromarray(pixels).resize((size[0], len(pixels)), Image.Resampling[method])
+    return np.asarray(wide.resize(size, Image.Resampling[method]))
 
 
 def cut(pixels: U8, side: int) -> U8:
