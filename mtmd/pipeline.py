@@ -227,11 +227,11 @@ def _announced(rows: Callable[[], F32], announce: Callable[[], None]) -> F32:
 
 
 def _views(built: Prompt) -> list[SpanView]:
-    kind_of = {m.media.key: m.projector.kind for m in built.media}
+    kind_of = {tile.key: m.projector.kind for m in built.media for tile in m.tiles}
     views, start = [], 0
     for s in built.spans:
         pos = np.arange(s.n_tok, dtype=np.int32)[None] if s.pos is None else s.pos
-        kind = "text" if s.rows is None else kind_of[s.key[:-4]]
+        kind = "text" if s.rows is None else kind_of[s.key]
         views.append(SpanView(kind, s.ids, s.rows() if s.rows else None, pos + np.int32(start)))
         start += s.n_pos
     return views

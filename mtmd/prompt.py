@@ -4,12 +4,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from llm.chat import MediaSlot
 
 from llm import span
+from llm.chat import MediaSlot
 from llm.errors import MediaError, NonFiniteError, UsageError
 from llm.kernels.operands import F32
 from llm.span import Span
@@ -68,18 +69,21 @@ class Medium:
 
     def spans(self, tokenizer: Tokenizer) -> Iterator[Span]:
         """The layout's texts, each tokenised by itself, and the tiles."""
-        n_tile = 0
         for part in self.projector.layout(self.tiles):
             if isinstance(part, str):
                 yield span.tokens(tokenizer.encode(part, parse_special=True))
             else:
-                yield self._span(part, n_tile)
-                n_tile += 1
-        assert n_tile == len(self.tiles), (n_tile, len(self.tiles))
+                yield span.media(
+                    part.n_tok,
+                    partial(self.rows, part),
+                    part.key,
+                    causal=self.projector.causal,
+                    pos=self.projector.positions(part),
+                )
 
-    def rows(self, tile: Tile, key: bytes) -> F32:
+    def rows(self, tile: Tile) -> F32:
         """Rows of one tile [n_tok, n_embd], kept for the next time. Raises NonFiniteError."""
-        rows = self._cache.get(key)
+        rows = self._cache.get(tile.key)
         if rows is None:
             start = time.perf_counter()
             rows = self.projector.encode(tile)
@@ -90,7 +94,7 @@ class Medium:
                 raise NonFiniteError(
                     f"{self.media.source}: {where} encodes to NaN or infinity: broken mmproj?"
                 )
-            self._cache.put(key, rows)
+            self._cache.put(tile.key, rows)
         return rows
 
     def receipt(self) -> Receipt:
@@ -106,16 +110,6 @@ class Medium:
             self._seconds == 0,
             self._seconds,
             media.notes,
-        )
-
-    def _span(self, tile: Tile, i: int) -> Span:
-        key = self.media.key + i.to_bytes(4, "little")
-        return span.media(
-            tile.n_tok,
-            lambda: self.rows(tile, key),
-            key,
-            causal=self.projector.causal,
-            pos=self.projector.positions(tile),
         )
 
 

@@ -100,6 +100,14 @@ def test_rows_are_encoded_when_wanted_and_once_b065(tokenizer: Tokenizer) -> Non
     assert [p.media[0].receipt().cached for p in (first, again)] == [False, True]
 
 
+def test_tiles_alike_are_encoded_once(tokenizer: Tokenizer) -> None:
+    projector = MeanColour()
+    media = [grey(7), grey(8), Image(grey(7).pixels, "a copy")]
+    built = build([MediaSlot(i) for i in range(3)], media, {"image": projector}, tokenizer, RowCache())
+    assert [float(r[0, 0]) for r in rows_of(built)] == [7, 8, 7]
+    assert projector.n_encoded == 2
+
+
 def test_cache_stays_within_its_limit_b067() -> None:
     cache, rows = RowCache(max_bytes=1000), np.zeros((5, 10), np.float32)
     for i in range(300):
