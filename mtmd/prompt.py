@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -138,21 +139,23 @@ def build(
     """
     entered = [Medium(m, _projector_for(m, projectors), cache) for m in media]
     spans: list[Span] = []
-    ids: list[int] = []
     for piece in pieces:
-        for s in (
-            entered[piece.index].spans(tokenizer) if isinstance(piece, MediaSlot) else [span.tokens(piece)]
-        ):
-            if s.ids is not None:
-                ids += s.ids.tolist()
-                continue
-            if ids:
-                spans.append(span.tokens(ids))
-                ids = []
-            spans.append(s)
-    if ids:
-        spans.append(span.tokens(ids))
-    return Prompt(spans, entered)
+        if isinstance(piece, MediaSlot):
+            spans += entered[piece.index].spans(tokenizer)
+        else:
+            spans.append(span.tokens(piece))
+    return Prompt(_joined(spans), entered)
+
+
+def _joined(spans: Sequence[Span]) -> list[Span]:
+    """Texts that are neighbours as one span, empty ones left out."""
+    joined: list[Span] = []
+    for is_text, run in groupby(spans, key=lambda s: s.ids is not None):
+        if not is_text:
+            joined += run
+        elif ids := [tok for s in run if s.ids is not None for tok in s.ids.tolist()]:
+            joined.append(span.tokens(ids))
+    return joined
 
 
 def take_media(messages: Sequence[Message]) -> tuple[list[Message], list[Media]]:
@@ -206,9 +209,7 @@ def _fields(part: object) -> str:
 def _projector_for(media: Media, projectors: Mapping[Kind, Projector[Any]]) -> Projector[Any]:
     kind: Kind = "image" if isinstance(media, Image) else "audio"
     if kind not in projectors:
-        remedy = (
-            f"its mmproj takes {' and '.join(projectors)} only" if projectors else "start it with --mmproj"
-        )
+        remedy = f"its mmproj takes only {', '.join(projectors)}" if projectors else "start it with --mmproj"
         raise MediaError(f"{media.source}: this model has no {kind} input; {remedy}")
     return projectors[kind]
 

@@ -136,7 +136,7 @@ def test_answer_ends_where_the_context_does(folder: Path) -> None:
 def test_kind_without_input_is_refused_b121(folder: Path) -> None:
     sound = {"role": "user", "content": [{"type": "audio", "audio": clip(0.5)}]}
     seeing = mtmd.load(folder / "text.gguf", folder / "idefics3.gguf")
-    with pytest.raises(MediaError, match="no audio input; its mmproj takes image only"):
+    with pytest.raises(MediaError, match="no audio input; its mmproj takes only image"):
         seeing.chat([sound])
     text_only = mtmd.load(folder / "text.gguf")
     for message, kind in ((ask(picture()), "image"), (sound, "audio")):

@@ -139,7 +139,7 @@ def test_rows_that_are_not_finite_are_an_error_b082(tokenizer: Tokenizer) -> Non
     assert cache.n_bytes == 0
 
 
-@pytest.mark.parametrize("kinds, remedy", [((), "start it with --mmproj"), (("audio",), "takes audio only")])
+@pytest.mark.parametrize("kinds, remedy", [((), "start it with --mmproj"), (("audio",), "takes only audio")])
 def test_kind_without_projector_is_refused_b121(
     kinds: tuple[str, ...], remedy: str, tokenizer: Tokenizer
 ) -> None:
