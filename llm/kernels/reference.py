@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.special import erf
 
 from llm.gguf import Tensor
 from llm.kernels.operands import F32, I32, Act, Embedding, KvRows, Linear, Norm, Rope, Visible
@@ -158,7 +157,9 @@ def windows_1d(x: F32, kernel: int, stride: int, pad: int) -> F32:
 def windows_2d(x: F32, kernel: int, stride: int, pad: int) -> F32:
     """x [h, w, c_in] -> [h', w', c_in k k]."""
     x = np.pad(x, ((pad, pad), (pad, pad), (0, 0)))
-    windows = sliding_window_view(x, (kernel, kernel), axis=(0, 1))[::stride, ::stride]  # [h', w', c_in, k, k]
+    windows = sliding_window_view(x, (kernel, kernel), axis=(0, 1))[
+        ::stride, ::stride
+    ]  # [h', w', c_in, k, k]
     return np.ascontiguousarray(windows).reshape(*windows.shape[:2], -1)
 
 
@@ -184,6 +185,8 @@ def _act(x: F32, act: Act) -> F32:
             inner = np.float32(0.7978845608) * (x + np.float32(0.044715) * x**3)
             return np.float32(0.5) * x * (1 + np.tanh(inner))
         case "gelu_erf":
+            from scipy.special import erf  # 0.2 s, which a program on the fast kernels does without
+
             return np.float32(0.5) * x * (1 + erf(x * np.float32(0.70710678)))
         case "gelu_quick":
             return x / (1 + np.exp(np.float32(-1.702) * x))
