@@ -2,16 +2,12 @@
 
 from llm.kernels.attention import attention
 from llm.kernels.jit import cache_is_cold
+from llm.kernels.matmul import embed, gated, linear, load_embedding, load_linear
 from llm.kernels.norm import norm
 from llm.kernels.reference import (
     add,
     conv1d,
     conv2d,
-    embed,
-    gated,
-    linear,
-    load_embedding,
-    load_linear,
     patches,
     pixel_shuffle,
     softcap,

@@ -168,7 +168,7 @@ def _store(
 _HALF_IN_HARDWARE = "f16c" in FEATURES or "avx512f" in FEATURES or "neon" in FEATURES
 
 
-def _half_to_f32(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
+def half_to_f32_ir(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
     """16 halves (as i16) -> f32. In integers where the processor cannot: LLVM calls a missing library."""
     if _HALF_IN_HARDWARE:
         return b.fpext(b.bitcast(v, ir.VectorType(f16, 16)), F32.llvm)
@@ -204,7 +204,7 @@ def _f32_to_bf16(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
 
 _16 = ir.VectorType(i16, 16)
 load_f32 = _load(F32.llvm, F32)  # 16 float32 at an address
-load_f16 = _load(_16, F32, _half_to_f32)  # 16 float16, widened
+load_f16 = _load(_16, F32, half_to_f32_ir)  # 16 float16, widened
 load_bf16 = _load(_16, F32, _bf16_to_f32)  # 16 bfloat16, widened
 load_i32 = _load(I32.llvm, I32)
 load_bytes = _load(Bytes.llvm, Bytes)
@@ -241,7 +241,7 @@ def _of_one(
     return lambda b, x: b.extract_element(convert(b, splat(b, x, 16)), ir.Constant(i32, 0))
 
 
-peek_f16 = _load(i16, types.float32, _of_one(_half_to_f32))
+peek_f16 = _load(i16, types.float32, _of_one(half_to_f32_ir))
 poke_f16 = _store(i16, types.float32, _of_one(_f32_to_half))
 
 
@@ -331,12 +331,16 @@ splat_i8 = _function(Bytes, [types.int8], lambda b, x: splat(b, x, 64))
 fma = _function(F32, [F32, F32, F32], _llvm("llvm.fmuladd.v16f32", F32))  # x * y + z
 max_f32 = _function(F32, [F32, F32], lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y))
 min_f32 = _function(F32, [F32, F32], lambda b, x, y: b.select(b.fcmp_ordered("<", x, y), x, y))
+max_i32 = _function(I32, [I32, I32], lambda b, x, y: b.select(b.icmp_signed(">", x, y), x, y))
 abs_f32 = _function(F32, [F32], _llvm("llvm.fabs.v16f32", F32))
 sqrt_f32 = _function(F32, [F32], _llvm("llvm.sqrt.v16f32", F32))
 round_f32 = _function(F32, [F32], _llvm("llvm.rint.v16f32", F32))
 sum_f32 = _function(types.float32, [F32], _reduce("fadd"))  # of the 16 lanes
 top_f32 = _function(types.float32, [F32], _reduce("fmax"))
 sum_i32 = _function(types.int32, [I32], lambda b, v: call(b, "llvm.vector.reduce.add.v16i32", i32, [v]))
+top_as_f32 = _function(  # the largest of 16 lanes, as a float32 of the same bits
+    types.float32, [I32], lambda b, v: b.bitcast(call(b, "llvm.vector.reduce.smax.v16i32", i32, [v]), f32)
+)
 to_f32 = _function(F32, [I32], lambda b, v: b.sitofp(v, F32.llvm))
 to_i32 = _function(I32, [F32], lambda b, v: b.fptosi(v, I32.llvm))  # truncates: round_f32 first
 as_f32 = _function(F32, [I32], lambda b, v: b.bitcast(v, F32.llvm))  # the same bits
@@ -432,7 +436,7 @@ def dot2_bf16_ir(b: ir.IRBuilder, acc: ir.Value, w: ir.Value, x: ir.Value) -> ir
 dot2_bf16 = _function(F32, [F32, Bytes, Bytes], dot2_bf16_ir)  # acc + sum of 2 bfloat16 products in each lane
 
 
-def _pack_bf16(b: ir.IRBuilder, even: ir.Value, odd: ir.Value) -> ir.Value:
+def pack_bf16_ir(b: ir.IRBuilder, even: ir.Value, odd: ir.Value) -> ir.Value:
     half = I32.llvm([0x8000] * 16)
     lo, hi = (b.add(b.bitcast(v, I32.llvm), half) for v in (even, odd))
     lo = b.lshr(lo, I32.llvm([16] * 16))
@@ -440,7 +444,7 @@ def _pack_bf16(b: ir.IRBuilder, even: ir.Value, odd: ir.Value) -> ir.Value:
     return b.bitcast(b.or_(lo, hi), Bytes.llvm)
 
 
-pack_bf16 = _function(Bytes, [F32, F32], _pack_bf16)  # pairs (x, y) of bfloat16, one in each 32-bit lane
+pack_bf16 = _function(Bytes, [F32, F32], pack_bf16_ir)  # pairs (x, y) of bfloat16, one in each 32-bit lane
 
 
 @inline

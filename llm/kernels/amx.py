@@ -1,0 +1,86 @@
+"""Intel's matrix unit: products of bfloat16 tiles [16, 32] x [32, 16] in one instruction."""
+
+import ctypes
+import platform
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from llm.kernels.simd import FEATURES, i8, i64, pointer
+
+TILE_BYTES = 1024
+# The palette, then for each of 8 tiles how many bytes a row has, then how many rows.
+TILES = np.zeros(64, np.uint8)
+TILES[0] = 1
+TILES[16:32].view(np.uint16)[:] = 64
+TILES[48:56] = 16
+
+
+@cache
+def available() -> bool:
+    """Whether the processor has the unit and the system lets this process use it (Linux wants to be asked)."""
+    if not {"amx-tile", "amx-bf16"} <= FEATURES or platform.system() != "Linux":
+        return False
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
+    return ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0
+
+
+def _emit(b: ir.IRBuilder, name: str, *args: ir.Value) -> None:
+    kind = ir.FunctionType(ir.VoidType(), [a.type for a in args])
+    b.call(cgutils.get_or_insert_function(b.module, kind, f"llvm.x86.{name}"), args)
+
+
+@intrinsic
+def start_tiles(ctx: Any, config: Any) -> Any:
+    """Set this thread's tiles up as at the address of TILES."""
+
+    def code(context: Any, b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+        _emit(b, "ldtilecfg", pointer(b, args[0], i8))
+        return context.get_dummy_value()
+
+    return types.void(types.intp), code
+
+
+@intrinsic
+def stop_tiles(ctx: Any) -> Any:
+    """Give the tiles back, or every switch of threads saves 8 KiB more."""
+
+    def code(context: Any, b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+        _emit(b, "tilerelease")
+        return context.get_dummy_value()
+
+    return types.void(), code
+
+
+@intrinsic
+def multiply_tiles(ctx: Any, x: Any, next_x: Any, w0: Any, w1: Any, n_block: Any, out: Any) -> Any:
+    """x [32, 32 n_block] times two groups of 16 rows -> out float32 [32, 32].
+
+    All by address: x is two rows of tiles, `next_x` bytes apart, each tile bfloat16 [16, 32]; w0 and w1 are
+    bfloat16 pairs [16 n_block, 16, 2].
+    """
+
+    def code(context: Any, b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+        x, next_x, w0, w1, n_block, out = args
+        step, row = ir.Constant(i64, TILE_BYTES), ir.Constant(i64, 128)
+        number = [ir.Constant(i8, t) for t in range(8)]
+        for t in range(4):
+            _emit(b, "tilezero", number[t])
+        with cgutils.for_range(b, n_block, intp=i64) as loop:
+            offset = b.mul(loop.index, step)
+            for t, base in enumerate((x, b.add(x, next_x), w0, w1), 4):
+                _emit(b, "tileloadd64", number[t], pointer(b, b.add(base, offset), i8), ir.Constant(i64, 64))
+            for t in range(4):
+                _emit(b, "tdpbf16ps", number[t], number[4 + t // 2], number[6 + t % 2])
+        for t in range(4):
+            p = b.add(out, ir.Constant(i64, t // 2 * 16 * 128 + t % 2 * 64))
+            _emit(b, "tilestored64", number[t], pointer(b, p, i8), row)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 6), code

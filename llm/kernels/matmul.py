@@ -1,0 +1,205 @@
+"""Weight matrices and what multiplies by them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm.gguf import GgmlType, Tensor
+from llm.kernels import amx
+from llm.kernels.jit import numba
+from llm.kernels.matmul_ends import ACTS
+from llm.kernels.matmul_kernels import (
+    few_rows,
+    gate_rows,
+    many_rows_amx,
+    many_rows_bf16,
+    many_rows_f32,
+    many_rows_int8,
+    pack_rows,
+    unpack_rows,
+    work_bytes,
+)
+from llm.kernels.operands import F32, I32, Act, Embedding, Linear, Norm
+from llm.kernels.quants import BLOCK_FORMATS, COLUMN_BYTES, ROWS, group_bytes
+from llm.kernels.simd import NATIVE_BF16, NATIVE_DOT4
+
+U8 = NDArray[np.uint8]
+PACKABLE = BLOCK_FORMATS.keys() | COLUMN_BYTES.keys()
+FEW = 6  # rows of x up to which weights are better multiplied as they are than unpacked first
+NO_ROW = np.zeros(0, np.float32)  # stands for an operand that is not there
+NO_ROWS = np.zeros((0, 0), np.float32)
+
+
+@dataclass(frozen=True)
+class PackedLinear(Linear):
+    """Groups of 16 rows; `groups` int64 [n_group, 5] is the table that `matmul_kernels` describes."""
+
+    n_in: int
+    n_out: int
+    groups: NDArray[np.int64]
+    kept: tuple[U8 | F32, ...]  # the memory that addresses in `groups` point to
+    few: int  # up to this many rows of x go to `few_rows`
+    many: Callable[..., None]  # the kernel for more
+    in_pairs: bool  # whether group i of the first half of outputs has its partner in group i of the second
+
+
+@dataclass(frozen=True)
+class TensorTable(Embedding):
+    """A table in the file's format."""
+
+    n_vocab: int
+    n_embd: int
+    tensor: Tensor
+
+
+def load_linear(tensors: Sequence[Tensor], bias: F32 | None = None, precision: str = "auto") -> Linear:
+    packed = [_pack(t, precision) for t in tensors]
+    n_in = {int(np.prod(t.shape[1:], dtype=np.int64)) for t in tensors}
+    assert len(n_in) == 1, [(t.name, t.shape) for t in tensors]
+    n_out = sum(t.shape[0] for t in tensors)
+    groups = np.concatenate([table for table, _ in packed])
+    groups[:, 2] = np.cumsum(groups[:, 3]) - groups[:, 3]
+    kept: list[U8 | F32] = [memory for _, memory in packed]
+    if bias is not None:
+        bias = np.array(bias, np.float32)
+        assert bias.shape == (n_out,), (bias.shape, n_out)
+        groups[:, 4] = _address(bias) + 4 * groups[:, 2]
+        kept.append(bias)
+    formats = set(groups[:, 0].tolist())
+    few = 0 if precision == "exact" and formats & BLOCK_FORMATS.keys() else FEW
+    many = many_rows_f32 if precision == "exact" else _arithmetic(formats)
+    return PackedLinear(n_in.pop(), n_out, groups, tuple(kept), few, many, _in_pairs(groups, n_out))
+
+
+def load_embedding(tensor: Tensor) -> Embedding:
+    return TensorTable(tensor.shape[0], tensor.shape[1], tensor)
+
+
+def embed(table: Embedding, ids: I32, scale: float = 1.0) -> F32:
+    assert isinstance(table, TensorTable)
+    t, n_embd = table.tensor, _padded(table.n_embd)
+    if int(t.type) not in PACKABLE:
+        return t.rows_f32(ids) * np.float32(scale)
+    out = np.empty((len(ids), table.n_embd), np.float32)
+    size, n_group = group_bytes(int(t.type), n_embd), -(-len(ids) // ROWS)
+    groups, panels = _aligned(n_group * size), np.empty((n_group, n_embd, ROWS), np.float32)
+    rows = _address(t.data) + np.asarray(ids, np.int64) * (t.data.nbytes // table.n_vocab)
+    pack_rows(int(t.type), rows, table.n_embd, _address(groups), size)
+    unpack_rows(int(t.type), _address(groups), size, np.float32(scale), panels, out)
+    return out
+
+
+def linear(
+    x: F32,
+    w: Linear,
+    *,
+    norm: Norm | None = None,
+    act: Act | None = None,
+    residual: F32 | None = None,
+    out: F32 | None = None,
+) -> F32:
+    assert isinstance(w, PackedLinear)
+    out = np.empty((len(x), w.n_out), np.float32) if out is None else out
+    _multiply(x, w, norm, ACTS[act], False, NO_ROWS if residual is None else residual, out)
+    return out
+
+
+def gated(x: F32, w: Linear, act: Act, *, norm: Norm | None = None) -> F32:
+    assert isinstance(w, PackedLinear)
+    out = np.empty((len(x), w.n_out // 2), np.float32)
+    if w.in_pairs:
+        _multiply(x, w, norm, ACTS[act], True, NO_ROWS, out)
+    else:
+        gate_rows(linear(x, w, norm=norm), ACTS[act], out)
+    return out
+
+
+def _multiply(
+    x: F32, w: PackedLinear, norm: Norm | None, act: int, gated: bool, residual: F32, out: F32
+) -> None:
+    n_tok, n_in = x.shape
+    assert n_in == w.n_in, (x.shape, w.n_in)
+    kernel = few_rows if n_tok <= w.few else w.many
+    n_thread = numba.get_num_threads()
+    work = WORK.address(work_bytes(n_tok, n_in, n_thread))
+    if norm is None:
+        kernel(x, NO_ROW, NO_ROW, 0.0, False, w.groups, act, gated, residual, out, work, n_thread)
+    else:
+        bias = NO_ROW if norm.bias is None else norm.bias
+        kernel(
+            x, norm.weight, bias, norm.eps, norm.center, w.groups, act, gated, residual, out, work, n_thread
+        )
+
+
+class Work:
+    """Scratch memory of the kernels; it grows and is kept, for fresh pages cost as much as products do."""
+
+    def __init__(self) -> None:
+        self._memory = _aligned(0)
+        self._address = 0
+
+    def address(self, n_bytes: int) -> int:
+        """Of at least `n_bytes`."""
+        if n_bytes > self._memory.nbytes:
+            self._memory = _aligned(n_bytes)
+            self._memory[64:128] = amx.TILES
+            self._address = _address(self._memory)
+        return self._address
+
+
+def _pack(t: Tensor, precision: str) -> tuple[NDArray[np.int64], U8]:
+    """The tensor's rows of the table, without their places, and its groups. Rare formats become a float one."""
+    fmt, data, n_out = int(t.type), t.data, t.shape[0]
+    n_in = int(np.prod(t.shape[1:], dtype=np.int64))
+    if fmt not in PACKABLE:
+        numbers = t.to_f32()
+        top = np.abs(numbers).max(initial=0)
+        half = precision != "exact" and 1e-3 < top < 65504  # float16 holds these well
+        fmt = int(GgmlType.F16 if half else GgmlType.F32)
+        data = numbers.astype(np.float16 if half else np.float32).view(np.uint8).reshape(-1)
+    n_group, size = -(-n_out // ROWS), group_bytes(fmt, _padded(n_in))
+    memory = _aligned(n_group * size)
+    pack_rows(fmt, _address(data) + data.nbytes // n_out * np.arange(n_out), n_in, _address(memory), size)
+    table = np.zeros((n_group, 5), np.int64)
+    table[:, 0], table[:, 1] = fmt, _address(memory) + size * np.arange(n_group)
+    table[:, 3] = np.minimum(n_out - ROWS * np.arange(n_group), ROWS)
+    return table, memory
+
+
+def _arithmetic(formats: set[int]) -> Callable[..., None]:
+    """The fastest kernel for many rows that keeps to the precision of these formats."""
+    if int(GgmlType.F32) in formats:
+        return many_rows_f32
+    if amx.available():
+        return many_rows_amx
+    if NATIVE_DOT4 and formats <= BLOCK_FORMATS.keys():
+        return many_rows_int8
+    return many_rows_bf16 if NATIVE_BF16 else many_rows_f32
+
+
+def _in_pairs(groups: NDArray[np.int64], n_out: int) -> bool:
+    n = len(groups) // 2
+    first, second = groups[:n, 2:4], groups[n:, 2:4]
+    return len(groups) % 2 == 0 and bool(np.all(first + np.array([n_out // 2, 0]) == second))
+
+
+def _padded(n_in: int) -> int:
+    return -(-n_in // 32) * 32
+
+
+def _aligned(n_bytes: int) -> U8:
+    """Zeros that start on a cache line."""
+    memory = np.zeros(n_bytes + 64, np.uint8)
+    start = -_address(memory) % 64
+    return memory[start : start + n_bytes]
+
+
+def _address(array: NDArray[Any]) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+WORK = Work()

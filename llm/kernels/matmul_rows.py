@@ -1,0 +1,60 @@
+"""One row of x times a group of 16 weight rows, straight from the packed weights: what decoding is made of."""
+
+from llm.kernels.matmul_ends import INT8_BYTES
+from llm.kernels.quants import BF16, BLOCK_FORMATS, F16, F32, BlockFormat, load_half
+from llm.kernels.simd import F32 as F32_VECTOR
+from llm.kernels.simd import dot4_ir, f32, i32
+from llm.kernels.simd_ir import ADDRESS, F32X16, U8X64, U32X16, Value, Variable, emitted
+
+
+def spread(p: Value, kind: object = f32) -> Value:
+    """One number in all lanes."""
+    return p.load(kind).lanes(16)
+
+
+def _blocks(fmt: BlockFormat, group: Value, x: Value, n_block: Value, sums: list[Variable]) -> None:
+    with n_block.times() as kb:
+        codes, (low, high, least_low, least_high) = fmt.read(group, kb)
+        p = x + kb * INT8_BYTES
+        dots = [group.constant(0, U32X16)] * 4  # four, or each would wait for the last
+        for q, code in enumerate(codes):
+            word = spread(p + 4 * q, i32).bits(U8X64)
+            dots[q // 2] = p.of(dot4_ir(p.b, dots[q // 2].v, code.v, word.v))
+        scale, of_low, of_high, of_all = (spread(p + at) for at in (32, 36, 40, 44))
+        if fmt.halves:
+            sums[0].add((dots[0] + dots[1]).to_f32(), low * scale)
+            sums[1].add((dots[2] + dots[3]).to_f32(), high * scale)
+            sums[2].add(least_low, of_low)
+            sums[3].add(least_high, of_high)
+        else:
+            sums[0].add((dots[0] + dots[1] + (dots[2] + dots[3])).to_f32(), low * scale)
+            sums[1].add(least_low, of_all)
+
+
+def float_columns(fmt: int, p: Value) -> list[Value]:
+    """Four columns of a float format as float32."""
+    if fmt == F32:
+        return [(p + 64 * i).load(F32X16) for i in range(4)]
+    if fmt == F16:
+        return [load_half(p + 32 * i) for i in range(4)]
+    pairs = [(p + 64 * i).load(U32X16) for i in (0, 1)]
+    return [v.bits(F32X16) for pair in pairs for v in (pair << 16, pair & 0xFFFF0000)]
+
+
+def _columns(fmt: int, n_bytes: int, group: Value, x: Value, n_block: Value, sums: list[Variable]) -> None:
+    with (n_block << 3).times() as i:
+        for k, column in enumerate(float_columns(fmt, group + i * n_bytes)):
+            sums[k].add(column, spread(x + i * 16 + 4 * k))
+
+
+@emitted(F32_VECTOR, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS)
+def product(fmt: Value, group: Value, x: Value, x_int8: Value, n_block: Value) -> Value:
+    """16 sums; x by address in the two forms that formats take: float32, and as `int8_row` leaves it."""
+    sums = [Variable(group.constant(0, F32X16)) for _ in range(4)]
+    for number, layout in BLOCK_FORMATS.items():
+        with fmt.equals(number):
+            _blocks(layout, group, x_int8, n_block, sums)
+    for number, n_bytes in ((F32, 256), (F16, 128), (BF16, 128)):
+        with fmt.equals(number):
+            _columns(number, n_bytes, group, x, n_block, sums)
+    return sums[0].get() + sums[1].get() + (sums[2].get() + sums[3].get())

@@ -1,0 +1,103 @@
+"""Inner loops of products with many rows: a few rows of x times two groups of 16 weight rows.
+
+Each exists once, for weights unpacked into panels (see `matmul_panels`), with all its sums in registers.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import types
+
+from llm.kernels.matmul_ends import INT8_BYTES
+from llm.kernels.simd import dot2_bf16_ir, dot4_ir, f32, i32
+from llm.kernels.simd_ir import ADDRESS, F32X16, U8X64, U32X16, Value, Variable, emitted
+
+PANEL_INT8_BYTES = 768  # of a block of 32: codes [8, 16, 4], two scales f32 [16], two leasts f32 [16]
+Sums = list[list[Variable]]
+
+
+def _shared(p: Value, kind: Any = f32) -> Value:
+    """One number in all lanes."""
+    return p.load(kind).lanes(16)
+
+
+def _multiply(n_row: int, x_step: int, w_step: int, block: Callable[..., None]) -> Any:
+    """A function of `n_row` rows of x, `next_x` bytes apart, and two panels; it leaves float32 [n_row, 32].
+
+    A block is `x_step` bytes of a row and `w_step` of a panel; `block(sums, rows, panels)` adds its products.
+    """
+
+    @emitted(types.void, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS)
+    def multiply(x: Value, next_x: Value, w0: Value, w1: Value, n_block: Value, out: Value) -> None:
+        sums = [[Variable(x.constant(0, F32X16)) for _ in (w0, w1)] for _ in range(n_row)]
+        rows = [x + next_x * i for i in range(n_row)]
+        with n_block.times() as kb:
+            block(sums, [r + kb * x_step for r in rows], [w + kb * w_step for w in (w0, w1)])
+        for i, row in enumerate(sums):
+            for j, total in enumerate(row):
+                (out + 128 * i + 64 * j).store(total.get())
+
+    return multiply
+
+
+def _f32_column(sums: Sums, rows: list[Value], panels: list[Value]) -> None:
+    """x float32, panel float32 [16]."""
+    w = [p.load(F32X16) for p in panels]
+    for i, row in enumerate(rows):
+        x = _shared(row)
+        for j in (0, 1):
+            sums[i][j].add(x, w[j])
+
+
+def _bf16_block(sums: Sums, rows: list[Value], panels: list[Value]) -> None:
+    """x bfloat16 [32], panel bfloat16 pairs [16, 16, 2]."""
+    for k in range(16):
+        w = [(p + 64 * k).load(U8X64) for p in panels]
+        for i, row in enumerate(rows):
+            x = _shared(row + 4 * k, i32).bits(U8X64)
+            for j in (0, 1):
+                total = sums[i][j]
+                total.set(x.of(dot2_bf16_ir(x.b, total.get().v, w[j].v, x.v)))
+
+
+def _int8_block(sums: Sums, rows: list[Value], panels: list[Value]) -> None:
+    """x as `int8_row` leaves it."""
+    dots = _int8_dots(rows, panels)
+    scales, leasts = ([(p + at).load(F32X16) for p in panels] for at in (512, 640))
+    for i, row in enumerate(rows):
+        x_scale, x_sum = _shared(row + 32), _shared(row + 44)
+        for j in (0, 1):
+            low, high = dots[i][j]
+            sums[i][j].add((low + high).to_f32(), scales[j] * x_scale)
+            sums[i][j].add(leasts[j], x_sum)
+
+
+def _int8_block_in_halves(sums: Sums, rows: list[Value], panels: list[Value]) -> None:
+    """The same where columns 16..31 have scales of their own."""
+    dots = _int8_dots(rows, panels)
+    scales, leasts = ([[(p + at + 64 * h).load(F32X16) for h in (0, 1)] for p in panels] for at in (512, 640))
+    for i, row in enumerate(rows):
+        x_scale, x_sums = _shared(row + 32), [_shared(row + 36), _shared(row + 40)]
+        for j in (0, 1):
+            for h in (0, 1):
+                sums[i][j].add(dots[i][j][h].to_f32(), scales[j][h] * x_scale)
+                sums[i][j].add(leasts[j][h], x_sums[h])
+
+
+def _int8_dots(rows: list[Value], panels: list[Value]) -> list[list[list[Value]]]:
+    """[row][panel][half of the columns]."""
+    dots = [[[rows[0].constant(0, U32X16)] * 2 for _ in panels] for _ in rows]
+    for q in range(8):
+        w = [(p + 64 * q).load(U8X64) for p in panels]
+        for i, row in enumerate(rows):
+            x = _shared(row + 4 * q, i32).bits(U8X64)
+            for j in (0, 1):
+                so_far = dots[i][j][q // 4]
+                dots[i][j][q // 4] = x.of(dot4_ir(x.b, so_far.v, w[j].v, x.v))
+    return dots
+
+
+multiply_f32 = _multiply(8, 4, 64, _f32_column)  # a block is a column here
+multiply_bf16 = _multiply(8, 64, 1024, _bf16_block)
+multiply_int8 = _multiply(4, INT8_BYTES, PANEL_INT8_BYTES, _int8_block)
+multiply_int8_in_halves = _multiply(4, INT8_BYTES, PANEL_INT8_BYTES, _int8_block_in_halves)
