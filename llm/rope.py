@@ -6,6 +6,7 @@ Angles are computed in float64: a position times a float32 frequency is off by a
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,16 +39,36 @@ def yarn(freqs: F64, stretch: float, n_ctx_orig: int, fast: float = 32.0, slow: 
     return freqs * kept + freqs / stretch * (1 - kept)
 
 
+def by_section(sections: Sequence[int], n_pair: int) -> I32:
+    """Which axis each pair turns by [n_pair] in Qwen2-VL: the first sections[0] pairs by time, those of the
+    next section by height, of the next by width (arXiv 2409.12191)."""
+    assert sum(sections) == n_pair, (sections, n_pair)
+    return np.repeat(np.arange(len(sections), dtype=np.int32), sections)
+
+
+def interleaved(sections: Sequence[int], n_pair: int) -> I32:
+    """Which axis each pair turns by [n_pair] in Qwen3-VL: time, height, width, time, ... as long as the axis
+    has pairs of its section left; the rest turn by time (arXiv 2511.21631)."""
+    pair = np.arange(n_pair)
+    axis, n = pair % 3, np.asarray(sections)
+    return np.where(pair < 3 * n[axis], axis, 0).astype(np.int32)
+
+
 @dataclass(frozen=True)
 class RopeTable:
-    """Frequencies [n_pair], how pairs lie in a head, and a factor on what is rotated (YaRN's)."""
+    """Frequencies [n_pair], how pairs lie in a head, and a factor on what is rotated (YaRN's).
+
+    Where positions have several axes (M-RoPE), `axes` [n_pair] says which one a pair turns by.
+    """
 
     freqs: F64
     kind: RopeKind
     magnitude: float = 1.0
+    axes: I32 | None = None
 
     def at(self, pos: I32) -> Rope:
-        """cos and sin for positions [n_axis, n_tok]; text has one axis, and the first is the one used."""
-        angle = np.multiply.outer(pos[0], self.freqs)  # [n_tok, n_pair]
+        """cos and sin for positions [n_axis, n_tok]."""
+        steps = pos[:1] if self.axes is None else pos[self.axes]  # [1 or n_pair, n_tok]
+        angle = steps.T * self.freqs  # [n_tok, n_pair]
         cos, sin = np.cos(angle) * self.magnitude, np.sin(angle) * self.magnitude
         return Rope(cos.astype(np.float32), sin.astype(np.float32), self.kind)
