@@ -81,7 +81,7 @@ def make_text_gguf(
     tensors: Mapping[str, F32] | None = None,
     without: Iterable[str] = (),
 ) -> Path:
-    """A text model of architecture `arch` ("llama" or "gemma3") with random weights.
+    """A text model of architecture `arch` with random weights: llama's tensors, and gemma3's if it is that.
 
     `specials` are control tokens after ChatML's; `meta` (full keys) and `tensors` come on top or replace what
     is there, `without` names keys and tensors to leave out. `tied`: no output.weight. `bias`: of q, k, v, o.
@@ -118,7 +118,8 @@ def make_text_gguf(
         if bias:
             blk |= {f"attn_{x}.bias": vector(n, 0) for x, n in (("q", n_q), ("k", n_kv), ("v", n_kv))}
             blk["attn_output.bias"] = vector(n_embd, 0)
-        blk |= _EXTRA_TENSORS[arch](vector, n_embd, d_head)
+        if arch in _EXTRA_TENSORS:
+            blk |= _EXTRA_TENSORS[arch](vector, n_embd, d_head)
         weights |= {f"blk.{il}.{name}": data for name, data in blk.items()}
     keys: dict[str, object] = {
         f"{arch}.context_length": n_ctx,
@@ -131,9 +132,9 @@ def make_text_gguf(
         f"{arch}.attention.value_length": d_head,
         f"{arch}.attention.layer_norm_rms_epsilon": 1e-5,
         f"{arch}.rope.freq_base": 10000.0,
-        **_EXTRA_KEYS[arch](d_head),
         **vocab,
     }
+    keys |= _EXTRA_KEYS[arch](d_head) if arch in _EXTRA_KEYS else {}
     keys |= meta or {}
     weights |= tensors or {}
     for name in without:
@@ -172,7 +173,6 @@ _EXTRA_KEYS: dict[str, Callable[[int], dict[str, object]]] = {
     "gemma3": lambda d_head: {"gemma3.attention.sliding_window": 8},
 }
 _EXTRA_TENSORS: dict[str, Callable[[Vector, int, int], dict[str, F32]]] = {
-    "llama": lambda vector, n_embd, d_head: {},
     "gemma3": lambda vector, n_embd, d_head: {
         "attn_q_norm.weight": vector(d_head),
         "attn_k_norm.weight": vector(d_head),

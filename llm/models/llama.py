@@ -1,8 +1,9 @@
 """Llama and what shares its form: Llama 1-3, Mistral, SmolLM, TinyLlama, Vicuna.
 
 RMS norm, then attention with grouped heads and rotary positions on adjacent pairs; RMS norm, then
-down(silu(gate) * up). Some files bring biases, an output matrix of their own, or a rotation stretched for
-long contexts: Llama 3 by factors per frequency, others linearly or by YaRN.
+down(silu(gate) * up). Some files bring biases, norms of queries and keys per head, an output matrix of their
+own, or a rotation stretched for long contexts: Llama 3 by factors per frequency, others linearly or by YaRN.
+Architectures that differ from this in a step or two are built on it.
 """
 
 import math
@@ -12,7 +13,7 @@ from llm.cache import Step
 from llm.errors import ModelError
 from llm.hparams import key
 from llm.kernels import Kernels
-from llm.kernels.operands import F32, I32
+from llm.kernels.operands import F32, I32, KvRows, Rope, RopeKind, Visible
 from llm.models import register
 from llm.rope import RopeTable, frequencies, yarn
 from llm.weights import Weights
@@ -43,6 +44,10 @@ class Block:
         n_q, n_kv = hp.n_head * hp.d_head, n_head_kv * hp.d_head
         self.attn_norm = w.norm("attn_norm", hp.eps, n=hp.n_embd)
         self.attn_qkv = w.qkv(shape=(n_q + 2 * n_kv, hp.n_embd))
+        self.attn_q_norm, self.attn_k_norm = (
+            w.norm(name, hp.eps, n=hp.d_head) if name in w else None
+            for name in ("attn_q_norm", "attn_k_norm")
+        )
         self.attn_output = w.linear("attn_output", shape=(hp.n_embd, n_q))
         self.ffn_norm = w.norm("ffn_norm", hp.eps, n=hp.n_embd)
         self.ffn_gate_up = w.linear("ffn_gate", "ffn_up", shape=(2 * hp.n_ff, hp.n_embd))
@@ -52,6 +57,7 @@ class Block:
 @register("llama", Hparams)
 class Llama:
     n_axis = 1
+    rope_kind: RopeKind = "norm"
 
     def __init__(self, hp: Hparams, w: Weights, k: Kernels) -> None:
         self.hp, self.k = hp, k
@@ -63,39 +69,44 @@ class Llama:
         self.blk = [Block(hp, n, w[f"blk.{il}"]) for il, n in enumerate(hp.n_head_kv)]
         self.output_norm = w.norm("output_norm", hp.eps, n=hp.n_embd)
         self.output = w.linear("output" if "output" in w else "token_embd", shape=table)
-        self.rope = _rope(hp, w)
+        self.rope = _rope(hp, w, self.rope_kind)
 
     def embed(self, ids: I32) -> F32:
         return self.k.embed(self.token_embd, ids)  # [n_tok, n_embd]
 
     def forward(self, x: F32, step: Step) -> F32:
-        k, n_head, scale = self.k, self.hp.n_head, self.hp.scale
         rope, visible = self.rope.at(step.pos), step.visible()
-        last = self.blk[-1]
         for blk, kv in zip(self.blk, step.kv):
-            qkv = k.linear(x, blk.attn_qkv, norm=blk.attn_norm)  # [n_tok, (n_head + 2 n_head_kv) d_head]
-            q = k.qkv_to_rows(qkv, n_head, kv, step.row, rope=rope)  # [n_tok, n_head, d_head]
-            if blk is last:
-                x, q, visible = step.wanted(x, q, visible)
-            a = k.attention(q, kv, visible, scale)  # [n_tok, n_head d_head]
-            x = k.linear(a, blk.attn_output, residual=x, out=x)  # [n_tok, n_embd]
-            h = k.gated(x, blk.ffn_gate_up, "silu", norm=blk.ffn_norm)  # [n_tok, n_ff]
-            x = k.linear(h, blk.ffn_down, residual=x, out=x)  # [n_tok, n_embd]
+            x = self.layer(blk, x, step, kv, rope, visible)
         return x
+
+    def layer(self, blk: Block, x: F32, step: Step, kv: KvRows, rope: Rope | None, visible: Visible) -> F32:
+        """One block; after the last, only the rows that want an output are left."""
+        k, n_head = self.k, self.hp.n_head
+        qkv = k.linear(x, blk.attn_qkv, norm=blk.attn_norm)  # [n_tok, (n_head + 2 n_head_kv) d_head]
+        q = k.qkv_to_rows(
+            qkv, n_head, kv, step.row, rope=rope, q_norm=blk.attn_q_norm, k_norm=blk.attn_k_norm
+        )  # [n_tok, n_head, d_head]
+        if blk is self.blk[-1]:
+            x, q, visible = step.wanted(x, q, visible)
+        a = k.attention(q, kv, visible, self.hp.scale)  # [n_tok, n_head d_head]
+        x = k.linear(a, blk.attn_output, residual=x, out=x)  # [n_tok, n_embd]
+        h = k.gated(x, blk.ffn_gate_up, "silu", norm=blk.ffn_norm)  # [n_tok, n_ff]
+        return k.linear(h, blk.ffn_down, residual=x, out=x)  # [n_tok, n_embd]
 
     def logits(self, x: F32) -> F32:
         return self.k.linear(x, self.output, norm=self.output_norm)  # [n, n_vocab]
 
 
-def _rope(hp: Hparams, w: Weights) -> RopeTable:
+def _rope(hp: Hparams, w: Weights, kind: RopeKind) -> RopeTable:
     factors = w.array("rope_freqs.weight", (hp.n_rot // 2,)) if "rope_freqs" in w else None
     freqs = frequencies(hp.n_rot, hp.rope_base, factors=factors)
     match hp.rope_scaling:
         case "linear":
-            return RopeTable(freqs / hp.rope_stretch, "norm")
+            return RopeTable(freqs / hp.rope_stretch, kind)
         case "yarn":
             freqs = yarn(freqs, hp.rope_stretch, hp.n_ctx_orig)
-            return RopeTable(freqs, "norm", 1 + 0.1 * math.log(hp.rope_stretch))
+            return RopeTable(freqs, kind, 1 + 0.1 * math.log(hp.rope_stretch))
         case "none":
-            return RopeTable(freqs, "norm")
+            return RopeTable(freqs, kind)
     raise ModelError(f"rope.scaling.type is {hp.rope_scaling!r}, expected none, linear or yarn")

@@ -104,7 +104,9 @@ def test_heads_may_differ_by_layer(tmp_path: Path) -> None:
 
 
 def test_unknown_architecture_names_it_and_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"m\.gguf: architecture 'mamba' is not supported; .* gemma3, llama"):
+    with pytest.raises(
+        ModelError, match=r"m\.gguf: architecture 'mamba' is not supported; .* gemma3, .*llama"
+    ):
         context(write_gguf(tmp_path / "m.gguf", "mamba", {}, {}, {}))
 
 
@@ -136,8 +138,8 @@ def test_tensor_of_another_shape(tmp_path: Path) -> None:
 
 
 def test_tensor_without_a_place(tmp_path: Path) -> None:
-    path = make_text_gguf(tmp_path / "m.gguf", tensors={"blk.0.attn_q_norm.weight": np.ones(16, np.float32)})
-    with pytest.raises(ModelError, match=r"1 tensors have no place .*: blk\.0\.attn_q_norm\.weight"):
+    path = make_text_gguf(tmp_path / "m.gguf", tensors={"blk.0.attn_sinks.weight": np.ones(4, np.float32)})
+    with pytest.raises(ModelError, match=r"1 tensors have no place .*: blk\.0\.attn_sinks\.weight"):
         context(path)
 
 
