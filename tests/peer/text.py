@@ -30,17 +30,17 @@ CASES = (
     "gemma3",
     "gemma3-stretched",
 )
-PROMPTS = (
-    "Once upon a time, in a small village by the sea,",
-    "The three most important inventions of the nineteenth century are",
-    "def fibonacci(n):\n    ",
-    "Water boils at a temperature of",
-    "Dear Sir or Madam,\n\nI am writing to complain about",
-    "The capital of France is Paris. The capital of Italy is",
-    "1, 2, 4, 8, 16,",
-    "In photosynthesis, plants take in carbon dioxide and",
-    "She opened the old wooden box and found",
-    "Q: Why is the sky blue?\nA:",
+PROMPTS = (  # texts that go on in one way, so that rounding does not decide
+    "Monday, Tuesday, Wednesday,",
+    "January, February, March,",
+    "1, 2, 3, 4, 5, 6, 7,",
+    "A, B, C, D, E, F,",
+    "2, 4, 6, 8, 10, 12,",
+    "We hold these truths to be self-evident, that all men are created equal,",
+    "Our Father, who art in heaven, hallowed be thy name;",
+    "The capital of France is Paris. The capital of Italy is Rome. The capital of Germany is",
+    "def add(a, b):\n    return a + b\n\ndef subtract(a, b):\n    return",
+    "one two three four five six seven",
 )
 
 
