@@ -86,7 +86,9 @@ class Page:
                 ask = gr.Button("Ask", variant="primary")
                 stop = gr.Button("Stop")
         with gr.Column():
-            answer = gr.Textbox(label="Answer", lines=8, interactive=False, buttons=["copy"])
+            answer = gr.Textbox(
+                label="Answer", elem_id="answer", lines=8, interactive=False, buttons=["copy"]
+            )
             seen = gr.HTML(elem_classes="receipt")
         asking = gr.on(
             [ask.click, question.submit],
@@ -96,7 +98,7 @@ class Page:
             api_name="describe",
             **QUEUE,
         )
-        stop.click(_stopped, None, seen, cancels=asking, api_visibility="private")
+        stop.click(_stopped, None, seen, cancels=asking, queue=False, api_visibility="private")
 
     def _recording_tab(self) -> None:
         with gr.Column():
@@ -114,14 +116,16 @@ class Page:
                 hear = gr.Button("Transcribe", variant="primary")
                 stop = gr.Button("Stop")
         with gr.Column():
-            transcript = gr.Textbox(label="Transcript", lines=8, interactive=False, buttons=["copy"])
+            transcript = gr.Textbox(
+                label="Transcript", elem_id="transcript", lines=8, interactive=False, buttons=["copy"]
+            )
             heard = gr.HTML(elem_classes="receipt")
         clip.start_recording(lambda: True, None, recording, api_visibility="private")
         clip.stop_recording(lambda: False, None, recording, api_visibility="private")
         hearing = hear.click(
             self.transcribe, [clip, recording], [transcript, heard], api_name="transcribe", **QUEUE
         )
-        stop.click(_stopped, None, heard, cancels=hearing, api_visibility="private")
+        stop.click(_stopped, None, heard, cancels=hearing, queue=False, api_visibility="private")
 
 
 def uploaded(payload: Any) -> str | None:
