@@ -1,17 +1,11 @@
 """The kernels for use (numba); see `llm.kernels.Kernels` for what each takes and gives."""
 
 from llm.kernels.attention import attention
+from llm.kernels.conv import conv1d, conv2d
 from llm.kernels.jit import cache_is_cold
 from llm.kernels.matmul import embed, gated, linear, load_embedding, load_linear
 from llm.kernels.norm import norm
-from llm.kernels.reference import (
-    add,
-    conv1d,
-    conv2d,
-    patches,
-    pixel_shuffle,
-    softcap,
-)
+from llm.kernels.reference import add, patches, pixel_shuffle, softcap  # numpy is fast enough at these
 from llm.kernels.rope import qkv_to_rows
 from llm.kernels.threads import set_threads
 

@@ -1,13 +1,14 @@
-"""Norms, rotation into cache rows and attention: the fast kernels against their numpy twins."""
+"""Norms, rotation into cache rows and attention, convolutions: the fast kernels against their numpy twins."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm.kernels import fast, reference
+from llm.gguf import GgmlType, Tensor
+from llm.kernels import Kernels, fast, reference
 from llm.kernels.attention_blocks import LANES, ROWS
-from llm.kernels.operands import F32, KvRows, Norm, Rope, Visible
+from llm.kernels.operands import F32, KvRows, Linear, Norm, Rope, Visible
 
 few_examples = settings(max_examples=40, deadline=None, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)
@@ -144,3 +145,26 @@ def test_attention_over_a_long_cache_is_split_between_threads() -> None:
     visible = Visible(np.array([17], np.int32), np.array([1093], np.int32))
     got, want = (k.attention(q, kv, visible, 0.125) for k in (fast, reference))
     np.testing.assert_allclose(got, want, atol=1e-5)
+
+
+def some_weights(k: Kernels, rng: np.random.Generator, *shape: int) -> Linear:
+    w = normal(rng, *shape)
+    tensor = Tensor("w", GgmlType.F32, shape, w.reshape(-1).view(np.uint8))
+    return k.load_linear([tensor], np.arange(shape[0], dtype=np.float32), "exact")
+
+
+def test_convolutions() -> None:
+    for kernel, stride, pad in ((3, 1, 1), (3, 2, 1), (5, 2, 0)):
+        got, want = [], []
+        for k, results in ((fast, got), (reference, want)):
+            rng = np.random.default_rng(0)
+            results.append(
+                k.conv1d(
+                    normal(rng, 21, 8), some_weights(k, rng, 10, 8, kernel), kernel, stride, pad, act="relu"
+                )
+            )
+            w = some_weights(k, rng, 10, 8, kernel, kernel)
+            results.append(k.conv2d(normal(rng, 9, 12, 8), w, kernel, stride, pad, act="gelu_erf"))
+        for g, w in zip(got, want):
+            assert g.shape == w.shape
+            np.testing.assert_allclose(g, w, atol=1e-3)
