@@ -19,6 +19,7 @@ class Step:
     pos  int32 [n_axis, n_tok], their positions
     hi   int32 [n_tok], each sees the cache rows before hi
     kv   the cache, layer by layer
+    deep float32 [n_tok, n_embd] each, to add after the first layers: what rows of media bring for these
     """
 
     pos: I32
@@ -26,6 +27,7 @@ class Step:
     row: int
     n_want: int
     kv: Sequence[KvRows]
+    deep: Sequence[F32] = ()
 
     def visible(self, window: int = 0) -> Visible:
         """The rows that each new row sees; with `window`, only that many up to and including itself."""

@@ -108,7 +108,7 @@ class Context:
                     rows = self._encoded(p.span)
                 ids = p.span.ids
                 parts.append(rows[p.start : p.stop] if ids is None else arch.embed(ids[p.start : p.stop]))
-            x = np.concatenate(parts)  # a copy: the layers write into it
+            x, *deep = _levels(parts, arch.n_embd)
             n_want = len(x) if want == "all" else 1
             step = Step(
                 np.concatenate([p.pos(arch.n_axis) for p in pieces], axis=1),
@@ -116,6 +116,7 @@ class Context:
                 pieces[0].row,
                 n_want,
                 self._kv,
+                deep,
             )
             x = arch.forward(x, step)
             done += len(step.hi)
@@ -131,7 +132,8 @@ class Context:
     def _encoded(self, span: Span) -> F32:
         assert span.rows
         rows = span.rows()
-        assert rows.shape == (span.n_tok, self.arch.n_embd), (rows.shape, span.n_tok, self.arch.n_embd)
+        expected = span.n_tok, self.arch.n_embd * self.arch.n_level
+        assert rows.shape == expected, (rows.shape, expected)
         return rows
 
     def _logits(self, x: F32, step: Step) -> F32:
@@ -150,6 +152,21 @@ class Context:
             elif p.stop == p.span.n_tok:
                 self._items.append((p.span.key, p.span.n_tok))
                 self._ends.append((p.row + p.n_tok, p.base + p.span.n_pos))
+
+
+def _levels(parts: Sequence[F32], n_embd: int) -> F32:
+    """Rows of tokens and media, each [n, n_embd or a multiple of it], as a new [n_level, n_tok, n_embd].
+
+    Where some rows have more levels than others, those have zeros.
+    """
+    n_level = max(p.shape[1] for p in parts) // n_embd
+    levels = np.zeros((n_level, sum(map(len, parts)), n_embd), np.float32)
+    at = 0
+    for p in parts:
+        own = p.reshape(len(p), -1, n_embd).transpose(1, 0, 2)  # [n_level, n, n_embd]
+        levels[: len(own), at : at + len(p)] = own
+        at += len(p)
+    return levels
 
 
 def _items(span: Span) -> Sequence[Item]:

@@ -42,8 +42,7 @@ def yarn(freqs: F64, stretch: float, n_ctx_orig: int, fast: float = 32.0, slow: 
 def by_section(sections: Sequence[int], n_pair: int) -> I32:
     """Which axis each pair turns by [n_pair] in Qwen2-VL: the first sections[0] pairs by time, those of the
     next section by height, of the next by width (arXiv 2409.12191)."""
-    assert sum(sections) == n_pair, (sections, n_pair)
-    return np.repeat(np.arange(len(sections), dtype=np.int32), sections)
+    return np.resize(np.repeat(np.arange(len(sections), dtype=np.int32), sections), n_pair)
 
 
 def interleaved(sections: Sequence[int], n_pair: int) -> I32:
@@ -68,7 +67,7 @@ class RopeTable:
 
     def at(self, pos: I32) -> Rope:
         """cos and sin for positions [n_axis, n_tok]."""
-        steps = pos[:1] if self.axes is None else pos[self.axes]  # [1 or n_pair, n_tok]
-        angle = steps.T * self.freqs  # [n_tok, n_pair]
+        steps = pos[:1].T if self.axes is None else np.take(pos.T, self.axes, axis=1)  # [n_tok, 1 or n_pair]
+        angle = steps * self.freqs  # [n_tok, n_pair]
         cos, sin = np.cos(angle) * self.magnitude, np.sin(angle) * self.magnitude
         return Rope(cos.astype(np.float32), sin.astype(np.float32), self.kind)

@@ -189,9 +189,10 @@ def load(
     if mmproj is not None:
         projectors = projector.load(GGUF(mmproj), kernels.load(), compat, precision)
     for p in projectors.values():
-        if p.n_embd != text.arch.n_embd:
+        n_embd = text.arch.n_embd * text.arch.n_level
+        if p.n_embd != n_embd:
             found = f"{os.fspath(mmproj or '')} gives rows of {p.n_embd}"
-            expected = f"{os.fspath(model)} takes {text.arch.n_embd}"
+            expected = f"{os.fspath(model)} takes {n_embd}"
             raise ModelError(f"{found}, {expected}: an mmproj must belong to its text model")
     template = ChatTemplate.from_gguf(text.gguf, text.tokenizer, chat_template)
     return Pipeline(text, projectors, template, time.perf_counter() - start)

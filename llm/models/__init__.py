@@ -25,6 +25,7 @@ class Arch(Protocol):
     n_embd: int
     n_vocab: int
     n_axis: int  # numbers in a position: 1, more with M-RoPE
+    n_level: int  # rows of media are n_level n_embd wide: what enters, and what to add after the first layers
     kv_shapes: list[tuple[int, int]]  # (n_head_kv, d_head) of each layer
 
     def embed(self, ids: I32) -> F32:

@@ -64,7 +64,7 @@ class Block:
 
 @register("gemma3", Hparams)
 class Gemma3:
-    n_axis = 1
+    n_axis, n_level = 1, 1
 
     def __init__(self, hp: Hparams, w: Weights, k: Kernels) -> None:
         self.hp, self.k = hp, k

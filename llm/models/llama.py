@@ -56,7 +56,7 @@ class Block:
 
 @register("llama", Hparams)
 class Llama:
-    n_axis = 1
+    n_axis, n_level = 1, 1
     rope_kind: RopeKind = "norm"
 
     def __init__(self, hp: Hparams, w: Weights, k: Kernels) -> None:

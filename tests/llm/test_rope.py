@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 
-from llm.rope import RopeTable, frequencies, yarn
+from llm.rope import RopeTable, by_section, frequencies, interleaved, yarn
 
 
 def test_frequencies() -> None:
@@ -27,3 +27,22 @@ def test_angles_stay_exact_at_large_positions() -> None:
     np.testing.assert_allclose(rope.cos[1], expected, atol=1e-6)
     np.testing.assert_array_equal(rope.cos[0], 1)
     assert rope.cos.dtype == rope.sin.dtype == np.float32
+
+
+def test_sections_of_pairs_turn_by_an_axis_each() -> None:
+    assert by_section([2, 3, 3, 0], 8).tolist() == [0, 0, 1, 1, 1, 2, 2, 2]
+    assert by_section([1, 1, 0, 0], 4).tolist() == [0, 1, 0, 1]  # over again when pairs are left
+
+
+def test_interleaved_pairs_take_turns_while_their_axis_has_some_left() -> None:
+    assert interleaved([3, 3, 2, 0], 8).tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
+    axes = interleaved([24, 20, 20, 0], 64)  # as in Qwen3-VL
+    assert np.bincount(axes).tolist() == [24, 20, 20]
+    assert axes[-4:].tolist() == [0, 0, 0, 0]
+
+
+def test_each_pair_turns_by_its_axis() -> None:
+    table = RopeTable(np.ones(3), "neox", axes=np.array([0, 2, 1], np.int32))
+    rope = table.at(np.array([[1], [2], [3], [0]], np.int32))
+    np.testing.assert_allclose(rope.cos, np.cos([[1, 3, 2]]), rtol=1e-6)
+    assert rope.cos.flags.c_contiguous and rope.sin.flags.c_contiguous
