@@ -50,11 +50,22 @@ def internlm2(path: Path) -> Path:
 
 def qwen3(path: Path) -> Path:
     """Heads are wider than n_embd / n_head."""
-    t = Tensors(13)
-    for il in range(N_LAYER):
-        t.vector(f"blk.{il}.attn_q_norm.weight", 32)
-        t.vector(f"blk.{il}.attn_k_norm.weight", 32)
-    return make_text_gguf(path, "qwen3", tensors=t, d_head=32, seed=13)
+    return make_text_gguf(path, "qwen3", tensors=_head_norms(13, 32), d_head=32, seed=13)
+
+
+def qwen2vl(path: Path) -> Path:
+    meta: dict[str, object] = {"qwen2vl.rope.dimension_sections": [2, 3, 3, 0]}
+    meta["qwen2vl.attention.layer_norm_rms_epsilon"] = 1e-6  # the peer takes it for 0, whatever the file says
+    return make_text_gguf(path, "qwen2vl", tensors=_biases(14), meta=meta, seed=14)
+
+
+def qwen3vl(path: Path) -> Path:
+    """Rows of pictures have three levels."""
+    meta: dict[str, object] = {
+        "qwen3vl.rope.dimension_sections": [3, 3, 2, 0],
+        "qwen3vl.n_deepstack_layers": 2,
+    }
+    return make_text_gguf(path, "qwen3vl", tensors=_head_norms(15, 16, 3), meta=meta, n_layer=3, seed=15)
 
 
 def _biases(seed: int) -> Tensors:
@@ -65,6 +76,13 @@ def _biases(seed: int) -> Tensors:
     return t
 
 
+def _head_norms(seed: int, d_head: int, n_layer: int = N_LAYER) -> Tensors:
+    t = Tensors(seed)
+    for name in blocks("attn_q_norm.weight", "attn_k_norm.weight", n_layer=n_layer):
+        t.vector(name, d_head)
+    return t
+
+
 CASES: dict[str, Callable[[Path], Path]] = {
     make.__name__: make
     for make in (
@@ -72,5 +90,7 @@ CASES: dict[str, Callable[[Path], Path]] = {
         qwen2_untied,
         internlm2,
         qwen3,
+        qwen2vl,
+        qwen3vl,
     )
 }

@@ -4,9 +4,10 @@
 
 PEER_PYTHON is the interpreter of a venv with llama-cpp-python; without names, all cases are made anew.
 architectures.npz has, for each case of tests/tiny_architectures.py, float32 logits [N_KEPT, n_vocab] after
-the last tokens of IDS.
+the last tokens of IDS; and as "NAME-pictures", those after the last tokens of PROMPT, which has pictures.
 """
 
+import ctypes
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,25 @@ import numpy as np
 GOLDEN = Path(__file__).parent.parent / "golden" / "architectures.npz"
 IDS = [(37 * i * i + 11 * i + 5) % 273 for i in range(24)]
 N_KEPT = 6
+PROMPT: tuple[list[int] | tuple[int, int], ...] = (
+    IDS[:5],
+    (2, 3),
+    IDS[5:8],
+    (4, 2),
+    IDS[8:14],
+)  # tokens, grids
+WITH_PICTURES = ("qwen2vl", "qwen3vl")
+
+
+def picture(grid: tuple[int, int], width: int) -> np.ndarray:
+    """Rows of a picture [ny nx, width]."""
+    return np.random.default_rng(grid).standard_normal((grid[0] * grid[1], width)).astype(np.float32)
+
+
+def grid_positions(grid: tuple[int, int]) -> np.ndarray:
+    """Time, height, width and a spare axis of each row of a picture, int32 [4, ny nx]."""
+    y, x = np.indices(grid).reshape(2, -1)
+    return np.stack([0 * y, y, x, 0 * y]).astype(np.int32)
 
 
 def answer(folder: Path) -> None:
@@ -27,8 +47,42 @@ def answer(folder: Path) -> None:
     driver.EXACT = True
     logits = dict(np.load(GOLDEN)) if GOLDEN.exists() else {}
     for path in sorted(folder.glob("*.gguf")):
-        logits[path.stem] = Peer(str(path)).logits(IDS)[-N_KEPT:]
+        peer = Peer(str(path))
+        logits[path.stem] = peer.logits(IDS)[-N_KEPT:]
+        if path.stem in WITH_PICTURES:
+            logits[f"{path.stem}-pictures"] = _among_pictures(peer)
     np.savez_compressed(GOLDEN, **logits)
+
+
+def _among_pictures(peer) -> np.ndarray:
+    """Logits [N_KEPT, n_vocab] after the last tokens of PROMPT."""
+    import llama_cpp.llama_cpp as llama
+
+    peer.clear()
+    width, pos = llama.llama_model_n_embd_inp(peer.model), 0
+    for part in PROMPT:
+        if isinstance(part, list):
+            peer.decode(part, pos, all_logits=True)
+            pos += len(part)
+        else:
+            _decode_rows(peer.ctx, picture(part, width), grid_positions(part) + np.int32([[pos]] * 3 + [[0]]))
+            pos += max(part)
+    return np.stack([peer.row(i).copy() for i in range(N_KEPT)])
+
+
+def _decode_rows(ctx, rows: np.ndarray, pos: np.ndarray) -> None:
+    import llama_cpp.llama_cpp as llama
+
+    batch = llama.llama_batch_init(*rows.shape, 1)
+    ctypes.memmove(batch.embd, rows.ctypes.data, rows.nbytes)
+    for i in range(len(rows)):
+        batch.n_seq_id[i], batch.seq_id[i][0], batch.logits[i] = 1, 0, False
+    batch.n_tokens = len(rows)
+    own, pos = ctypes.cast(batch.pos, ctypes.c_void_p), np.ascontiguousarray(pos, np.int32)
+    batch.pos = pos.ctypes.data_as(type(batch.pos))  # the batch itself has room for one axis only
+    assert llama.llama_decode(ctx, batch) == 0
+    batch.pos = ctypes.cast(own, type(batch.pos))
+    llama.llama_batch_free(batch)
 
 
 def main(python: str, *names: str) -> None:
