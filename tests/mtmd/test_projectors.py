@@ -137,7 +137,7 @@ def test_clip_of_any_rate_is_resampled(tmp_path: Path, reference: Kernels) -> No
     assert [t.n_tok for t in p.preprocess(Audio(samples, 44100))] == [13]
 
 
-@pytest.mark.parametrize("kind, least", [("F16", 0.9999), ("BF16", 0.999), ("Q8_0", 0.99)])
+@pytest.mark.parametrize("kind, least", [("F16", 0.9995), ("BF16", 0.999), ("Q8_0", 0.99)])
 @pytest.mark.parametrize("name", MAKERS)
 def test_weight_formats_agree_b094(
     name: str, kind: str, least: float, tmp_path: Path, kernels: Kernels
