@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 
@@ -38,6 +39,17 @@ class Console:
         self.clear()
         if sys.stderr is not None:
             print(line, file=sys.stderr, flush=True)
+
+
+class Notes(logging.Handler):
+    """What the libraries warn of, as notes."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.WARNING)
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._console.note(record.getMessage())
 
 
 def _one_line(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import signal
 import sys
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from llm.errors import LlmError, UsageError
 from mtmd_cli.args import Options, parse
-from mtmd_cli.console import Console
+from mtmd_cli.console import Console, Notes
 from mtmd_cli.output import Output, abandon
 from mtmd_cli.status import FAILED, INTERRUPTED, OK, status_of
 
@@ -30,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         Console().error(error)
         return status_of(error)
     console = Console(options.quiet)
+    notes = Notes(console)
+    logging.getLogger().addHandler(notes)
     try:
         _run(options, console)
         return OK
@@ -51,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         abandon()
         return status_of(error)
     finally:
+        logging.getLogger().removeHandler(notes)
         signal.signal(signal.SIGINT, before)
 
 
