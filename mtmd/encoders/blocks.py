@@ -13,9 +13,8 @@ class Block:
     def __init__(self, w: Weights, k: Kernels, n_head: int, eps: float, act: Act) -> None:
         self.k, self.n_head, self.act = k, n_head, act
         self.ln1 = w.norm("ln1", eps, center=True)
-        self.attn_qkv = (
-            w.linear("attn_qkv") if "attn_qkv" in w else w.linear("attn_q", "attn_k", "attn_v")
-        )  # q | k | v
+        parts = ["attn_qkv"] if "attn_qkv" in w else ["attn_q", "attn_k", "attn_v"]
+        self.attn_qkv = w.linear(*parts)  # q | k | v
         self.attn_out = w.linear("attn_out")
         self.ln2 = w.norm("ln2", eps, center=True)
         n_embd, up, down = self.attn_out.n_out, "ffn_up", "ffn_down"
@@ -29,10 +28,10 @@ class Block:
         k = self.k
         qkv = k.linear(x, self.attn_qkv, norm=self.ln1)  # [n_row, 3 n_embd]
         q = k.qkv_to_rows(qkv, self.n_head, kv, 0)  # [n_row, n_head, d_head]
-        x = k.linear(k.attention(q, kv, visible, q.shape[2] ** -0.5), self.attn_out, residual=x, out=x)
-        return k.linear(
-            k.linear(x, self.ffn_up, norm=self.ln2, act=self.act), self.ffn_down, residual=x, out=x
-        )
+        y = k.attention(q, kv, visible, q.shape[2] ** -0.5)  # [n_row, n_embd]
+        x = k.linear(y, self.attn_out, residual=x, out=x)
+        y = k.linear(x, self.ffn_up, norm=self.ln2, act=self.act)  # [n_row, n_ff]
+        return k.linear(y, self.ffn_down, residual=x, out=x)
 
 
 class Blocks:
