@@ -10,7 +10,8 @@ from __future__ import annotations
 import errno
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -198,14 +199,27 @@ def _snapshot(repo: str) -> Path:
 
 def _download(repo: str, file: str, token: str | None, progress: bool) -> str:
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 
-    if not progress:
-        disable_progress_bars()
     try:
-        return hf_hub_download(repo, file, token=token)
+        with nullcontext() if progress else _no_progress():
+            return hf_hub_download(repo, file, token=token)
     except Exception as error:  # hub, transport, disk: each has classes of its own
         raise _explained(error, repo, file) from error
+
+
+@contextmanager
+def _no_progress() -> Iterator[None]:
+    """Without the bars of huggingface_hub, which it draws on terminals."""
+    from huggingface_hub import utils
+
+    if utils.are_progress_bars_disabled():  # type: ignore[attr-defined]
+        yield
+        return
+    utils.disable_progress_bars()  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        utils.enable_progress_bars()  # type: ignore[attr-defined]
 
 
 def _explained(error: Exception, repo: str, file: str) -> ModelError:

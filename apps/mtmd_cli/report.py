@@ -34,7 +34,7 @@ def timing_lines(answer: Answer) -> Iterator[str]:
     yield f"load    {1000 * t.load:9.1f} ms"
     if answer.media:
         n_tile = sum(r.n_tile for r in answer.media if not r.cached)
-        yield f"encode  {1000 * t.encode:9.1f} ms {n_tile:6d} tiles"
+        yield f"encode  {1000 * t.encode:9.1f} ms {n_tile:6d} tile{'s' * (n_tile != 1)}"
     yield f"prefill {1000 * t.prefill:9.1f} ms {_rate(usage.prompt_tokens - usage.cached, t.prefill)}"
     yield f"decode  {1000 * t.decode:9.1f} ms {_rate(usage.completion_tokens, t.decode)}"
 

@@ -132,7 +132,7 @@ def test_a_piped_text_comes_before_the_question(run: Run, fake: FakePipeline) ->
     assert [shape(asked[0]) for asked in fake.asked] == [["context\n\na\tb"], [r"a\tb"]]
 
 
-def test_media_come_before_the_question_unless_placed_b061(run: Run, fake: FakePipeline) -> None:
+def test_media_come_before_the_question_unless_placed_b061_b147(run: Run, fake: FakePipeline) -> None:
     media = ("--image", "{s}/star.jpg", "--audio", "{s}/stop.wav")
     run(*media, "-p", "What is it?", "-sys", "Be brief.")
     run(*media, "-p", "See <__media__> and hear <__media__>")

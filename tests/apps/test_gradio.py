@@ -23,7 +23,8 @@ from llm.sampling import Sampling
 from tests.apps.fake_pipeline import FakePipeline
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-os.environ["GRADIO_TEMP_DIR"] = tempfile.mkdtemp(prefix="mtmd-test-")
+UPLOADS = tempfile.TemporaryDirectory(prefix="mtmd-test-")
+os.environ["GRADIO_TEMP_DIR"] = UPLOADS.name
 gr = pytest.importorskip("gradio")
 
 from mtmd_gradio.engine import Engine, Event, Job  # noqa: E402

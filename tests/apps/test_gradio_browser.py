@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-os.environ.setdefault("GRADIO_TEMP_DIR", tempfile.mkdtemp(prefix="mtmd-test-"))
+UPLOADS = tempfile.TemporaryDirectory(prefix="mtmd-test-")
+os.environ.setdefault("GRADIO_TEMP_DIR", UPLOADS.name)
 pytest.importorskip("gradio")
 playwright = pytest.importorskip("playwright.sync_api")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
 
 from llm.errors import ModelError, UsageError
 from mtmd.hub import Split, choose_mmproj, choose_model, parse_repo, parts
+from tests.hub_server import Hub, settings
 
 GEMMA = [
     "README.md",
@@ -104,60 +99,15 @@ FILES = {
     "s-Q5_0-00001-of-00002.gguf": b"GGUF part one",
     "s-Q5_0-00002-of-00002.gguf": b"GGUF part two",
 }
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
-
-
-class Hub(BaseHTTPRequestHandler):
-    """The answers of a hub that a download needs: what a repository holds, and one file of it."""
-
-    protocol_version = "HTTP/1.1"
-    asked: list[str] = []  # noqa: RUF012
-
-    def do_HEAD(self) -> None:
-        self.reply()
-
-    def do_GET(self) -> None:
-        self.reply()
-
-    def reply(self) -> None:
-        path = unquote(self.path.partition("?")[0])
-        self.asked.append(f"{self.command} {path}")
-        if "u/gated" in path and self.headers.get("Authorization") != "Bearer good":
-            self.send(b"", 403, {"X-Error-Code": "GatedRepo", "X-Error-Message": "restricted"})
-        elif not any(name in path for name in ("u/m", "u/gated", "u/empty")):
-            self.send(b"", 401, {"X-Error-Code": "RepoNotFound", "X-Error-Message": "not found"})
-        elif path.startswith("/api/models/"):
-            names = ["README.md"] if "u/empty" in path else list(FILES)
-            info = {"id": "u/m", "sha": COMMIT, "siblings": [{"rfilename": name} for name in names]}
-            self.send(json.dumps(info).encode(), 200, {"Content-Type": "application/json"})
-        else:
-            body = FILES[path.rpartition("/")[2]]
-            tag = hashlib.sha1(body).hexdigest()
-            self.send(body, 200, {"X-Repo-Commit": COMMIT, "ETag": f'"{tag}"'})
-
-    def send(self, body: bytes, status: int, headers: dict[str, str]) -> None:
-        self.send_response(status)
-        for name, value in {**headers, "Content-Length": str(len(body))}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
-def hub() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join(5)
+def hub() -> Iterator[Hub]:
+    with Hub(FILES) as hub:
+        yield hub
 
 
-def fetch(call: str, home: Path, endpoint: str, **env: str) -> str:
+def fetch(call: str, home: Path, hub: Hub | None, **env: str) -> str:
     """What `mtmd.hub.fetch(call)` gives in a process of its own: the hub's settings are read at import."""
     code = (
         "from llm.errors import LlmError\nfrom mtmd.hub import fetch\n"
@@ -165,27 +115,29 @@ def fetch(call: str, home: Path, endpoint: str, **env: str) -> str:
         "    print(open(found.model).read(), '|', found.mmproj and open(found.mmproj).read())\n"
         "except LlmError as e:\n    print(type(e).__name__, e)"
     )
-    settings = {"HF_HOME": str(home), "HF_ENDPOINT": endpoint, "NO_PROXY": "127.0.0.1", **env}
-    clean = {k: v for k, v in os.environ.items() if not k.startswith("HF_")}
     done = subprocess.run(
-        [sys.executable, "-c", code], env={**clean, **settings}, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code],
+        env={**settings(home, hub), **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
-def test_fetches_model_and_mmproj_then_works_offline(hub: str, tmp_path: Path) -> None:
+def test_fetches_model_and_mmproj_then_works_offline(hub: Hub, tmp_path: Path) -> None:
     assert fetch("'u/m'", tmp_path, hub) == "GGUF four bits | GGUF projector"
-    n_asked = len(Hub.asked)
+    n_asked = len(hub.asked)
     assert fetch("'u/m', offline=True", tmp_path, hub) == "GGUF four bits | GGUF projector"
     assert fetch("'u/m'", tmp_path, hub, HF_HUB_OFFLINE="1") == "GGUF four bits | GGUF projector"
-    assert len(Hub.asked) == n_asked, "offline asked the hub"
+    assert len(hub.asked) == n_asked, "offline asked the hub"
     assert "u/m has no Q8_0; it has Q4_K_M" in fetch("'u/m:Q8_0', offline=True", tmp_path, hub)
     # a hub that is out of reach falls back to what was downloaded
-    assert fetch("'u/m'", tmp_path, "http://127.0.0.1:9") == "GGUF four bits | GGUF projector"
+    assert fetch("'u/m'", tmp_path, None) == "GGUF four bits | GGUF projector"
 
 
-def test_quant_file_split_and_no_mmproj(hub: str, tmp_path: Path) -> None:
+def test_quant_file_split_and_no_mmproj(hub: Hub, tmp_path: Path) -> None:
     assert fetch("'u/m:q8_0', mmproj=False", tmp_path, hub) == "GGUF eight bits | None"
     assert fetch("'u/m', 's-Q5_0-00001-of-00002.gguf'", tmp_path, hub) == "GGUF part one | GGUF projector"
     assert list(tmp_path.rglob("s-Q5_0-00002-of-00002.gguf")), "the second part was not fetched"
@@ -202,16 +154,16 @@ def test_quant_file_split_and_no_mmproj(hub: str, tmp_path: Path) -> None:
         ("'u/m', offline=True", "ModelError u/m is not in the cache"),
     ],
 )
-def test_refusals_say_what_to_do(hub: str, tmp_path: Path, call: str, expected: str) -> None:
+def test_refusals_say_what_to_do(hub: Hub, tmp_path: Path, call: str, expected: str) -> None:
     said = fetch(call, tmp_path, hub)
     assert said.startswith(expected) and "\n" not in said
 
 
-def test_token_opens_a_gated_repository(hub: str, tmp_path: Path) -> None:
+def test_token_opens_a_gated_repository(hub: Hub, tmp_path: Path) -> None:
     assert fetch("'u/gated', token='good'", tmp_path, hub) == "GGUF four bits | GGUF projector"
     assert fetch("'u/gated:Q8_0'", tmp_path, hub, HF_TOKEN="good") == "GGUF eight bits | GGUF projector"
 
 
 def test_no_network_and_nothing_cached(tmp_path: Path) -> None:
-    said = fetch("'u/m'", tmp_path, "http://127.0.0.1:9")
+    said = fetch("'u/m'", tmp_path, None)
     assert said.startswith("ModelError cannot fetch u/m") and "no network?" in said
