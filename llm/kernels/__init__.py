@@ -55,6 +55,9 @@ class Kernels(Protocol):
     def add(self, x: F32, y: F32, *, out: F32 | None = None) -> F32:
         """x + y, shapes alike."""
 
+    def scale(self, x: F32, factors: F32, *, out: F32 | None = None) -> F32:
+        """Each row times a factor of its own: x [n_tok, ...], factors [n_tok]."""
+
     def softcap(self, x: F32, cap: float) -> F32:
         """cap * tanh(x / cap), shape kept."""
 

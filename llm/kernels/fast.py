@@ -5,7 +5,7 @@ from llm.kernels.conv import conv1d, conv2d
 from llm.kernels.jit import cache_is_cold
 from llm.kernels.matmul import embed, gated, linear, load_embedding, load_linear
 from llm.kernels.norm import norm
-from llm.kernels.reference import add, patches, pixel_shuffle, softcap  # numpy is fast enough at these
+from llm.kernels.reference import add, patches, pixel_shuffle, scale, softcap  # numpy is fast enough at these
 from llm.kernels.rope import qkv_to_rows
 from llm.kernels.threads import set_threads
 
@@ -24,6 +24,7 @@ __all__ = [
     "patches",
     "pixel_shuffle",
     "qkv_to_rows",
+    "scale",
     "set_threads",
     "softcap",
 ]
