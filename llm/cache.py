@@ -29,6 +29,11 @@ class Step:
     kv: Sequence[KvRows]
     deep: Sequence[F32] = ()
 
+    @property
+    def n_ctx(self) -> int:
+        """Rows that the cache has room for."""
+        return len(self.kv[0].k[0])
+
     def visible(self, window: int = 0) -> Visible:
         """The rows that each new row sees; with `window`, only that many up to and including itself."""
         if not window:

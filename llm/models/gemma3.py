@@ -33,6 +33,7 @@ class Hparams:
     rope_base: float = key("rope.freq_base", default=1e6)
     rope_base_local: float = key("rope.freq_base_swa", default=1e4)
     rope_stretch: float = key("rope.scaling.factor", default=1.0)
+    attn_softcap: float = key("attn_logit_softcapping", default=0.0)
     softcap: float = key("final_logit_softcapping", default=0.0)
 
     @property
@@ -52,8 +53,10 @@ class Block:
         self.is_local = is_local
         self.attn_norm = w.norm("attn_norm", hp.eps, n=hp.n_embd)
         self.attn_qkv = w.qkv(shape=(n_q + 2 * n_kv, hp.n_embd))
-        self.attn_q_norm = w.norm("attn_q_norm", hp.eps, n=hp.d_head)
-        self.attn_k_norm = w.norm("attn_k_norm", hp.eps, n=hp.d_head)
+        self.attn_q_norm, self.attn_k_norm = (
+            w.norm(name, hp.eps, n=hp.d_head) if name in w else None
+            for name in ("attn_q_norm", "attn_k_norm")
+        )
         self.attn_output = w.linear("attn_output", shape=(hp.n_embd, n_q))
         self.post_attention_norm = w.norm("post_attention_norm", hp.eps, n=hp.n_embd)
         self.ffn_norm = w.norm("ffn_norm", hp.eps, n=hp.n_embd)
@@ -83,7 +86,7 @@ class Gemma3:
         return self.k.embed(self.token_embd, ids, scale=self.n_embd**0.5)  # [n_tok, n_embd]
 
     def forward(self, x: F32, step: Step) -> F32:
-        k, n_head, scale = self.k, self.hp.n_head, self.hp.scale
+        k, n_head, scale, softcap = self.k, self.hp.n_head, self.hp.scale, self.hp.attn_softcap
         local = self.rope_local.at(step.pos), step.visible(self.hp.window)
         everything = self.rope.at(step.pos), step.visible()
         last = self.blk[-1]
@@ -95,7 +98,7 @@ class Gemma3:
             )  # [n_tok, n_head, d_head]
             if blk is last:
                 x, q, visible = step.wanted(x, q, visible)
-            a = k.attention(q, kv, visible, scale)  # [n_tok, n_head d_head]
+            a = k.attention(q, kv, visible, scale, softcap=softcap)  # [n_tok, n_head d_head]
             a = k.linear(a, blk.attn_output)  # [n_tok, n_embd]
             x = k.norm(a, blk.post_attention_norm, residual=x, out=x)
             h = k.gated(x, blk.ffn_gate_up, "gelu", norm=blk.ffn_norm)  # [n_tok, n_ff]

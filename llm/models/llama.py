@@ -34,6 +34,9 @@ class Hparams:
     rope_base: float = key("rope.freq_base", default=10000.0)
     rope_scaling: str = key("rope.scaling.type", default="linear")
     rope_stretch: float = key("rope.scaling.factor", default=1.0)
+    yarn_fast: float = key("rope.scaling.yarn_beta_fast", default=32.0)
+    yarn_slow: float = key("rope.scaling.yarn_beta_slow", default=1.0)
+    yarn_log: float = key("rope.scaling.yarn_log_multiplier", default=0.0)
     n_ctx_orig: int = key("rope.scaling.original_context_length", default=lambda hp: hp.n_ctx)
 
 
@@ -50,7 +53,8 @@ class Block:
         )
         self.attn_output = w.linear("attn_output", shape=(hp.n_embd, n_q))
         self.ffn_norm = w.norm("ffn_norm", hp.eps, n=hp.n_embd)
-        self.ffn_gate_up = w.linear("ffn_gate", "ffn_up", shape=(2 * hp.n_ff, hp.n_embd))
+        gate_up = ("ffn_gate", "ffn_up") if "ffn_gate" in w else ("ffn_up",)  # one below the other already
+        self.ffn_gate_up = w.linear(*gate_up, shape=(2 * hp.n_ff, hp.n_embd))
         self.ffn_down = w.linear("ffn_down", shape=(hp.n_embd, hp.n_ff))
 
 
@@ -69,7 +73,23 @@ class Llama:
         self.blk = [Block(hp, n, w[f"blk.{il}"]) for il, n in enumerate(hp.n_head_kv)]
         self.output_norm = w.norm("output_norm", hp.eps, n=hp.n_embd)
         self.output = w.linear("output" if "output" in w else "token_embd", shape=table)
-        self.rope = _rope(hp, w, self.rope_kind)
+        self.rope = self.rotation(w)
+
+    def rotation(self, w: Weights) -> RopeTable:
+        """Of queries and keys; some files bring factors of its frequencies."""
+        hp = self.hp
+        factors = w.array("rope_freqs.weight", (hp.n_rot // 2,)) if "rope_freqs" in w else None
+        freqs = frequencies(hp.n_rot, hp.rope_base, factors=factors)
+        match hp.rope_scaling:
+            case "linear":
+                return RopeTable(freqs / hp.rope_stretch, self.rope_kind)
+            case "yarn":
+                freqs = yarn(freqs, hp.rope_stretch, hp.n_ctx_orig, hp.yarn_fast, hp.yarn_slow)
+                growth = 0.1 * math.log(hp.rope_stretch)
+                return RopeTable(freqs, self.rope_kind, (1 + growth) / (1 + hp.yarn_log * growth))
+            case "none":
+                return RopeTable(freqs, self.rope_kind)
+        raise ModelError(f"rope.scaling.type is {hp.rope_scaling!r}, expected none, linear or yarn")
 
     def embed(self, ids: I32) -> F32:
         return self.k.embed(self.token_embd, ids)  # [n_tok, n_embd]
@@ -96,17 +116,3 @@ class Llama:
 
     def logits(self, x: F32) -> F32:
         return self.k.linear(x, self.output, norm=self.output_norm)  # [n, n_vocab]
-
-
-def _rope(hp: Hparams, w: Weights, kind: RopeKind) -> RopeTable:
-    factors = w.array("rope_freqs.weight", (hp.n_rot // 2,)) if "rope_freqs" in w else None
-    freqs = frequencies(hp.n_rot, hp.rope_base, factors=factors)
-    match hp.rope_scaling:
-        case "linear":
-            return RopeTable(freqs / hp.rope_stretch, kind)
-        case "yarn":
-            freqs = yarn(freqs, hp.rope_stretch, hp.n_ctx_orig)
-            return RopeTable(freqs, kind, 1 + 0.1 * math.log(hp.rope_stretch))
-        case "none":
-            return RopeTable(freqs, kind)
-    raise ModelError(f"rope.scaling.type is {hp.rope_scaling!r}, expected none, linear or yarn")

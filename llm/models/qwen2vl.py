@@ -8,9 +8,8 @@ on behind the largest position of the picture. (arXiv 2409.12191, 2502.13923)
 from dataclasses import dataclass, replace
 
 from llm.hparams import key
-from llm.kernels import Kernels
 from llm.models import llama, register
-from llm.rope import by_section
+from llm.rope import RopeTable, by_section
 from llm.weights import Weights
 
 
@@ -23,9 +22,9 @@ class Hparams(llama.Hparams):
 
 @register("qwen2vl", Hparams)
 class Qwen2VL(llama.Llama):
+    hp: Hparams
     n_axis = 4
     rope_kind = "neox"
 
-    def __init__(self, hp: Hparams, w: Weights, k: Kernels) -> None:
-        super().__init__(hp, w, k)
-        self.rope = replace(self.rope, axes=by_section(hp.sections, hp.n_rot // 2))
+    def rotation(self, w: Weights) -> RopeTable:
+        return replace(super().rotation(w), axes=by_section(self.hp.sections, self.hp.n_rot // 2))

@@ -12,7 +12,7 @@ from llm.hparams import key
 from llm.kernels import Kernels
 from llm.kernels.operands import F32
 from llm.models import llama, register
-from llm.rope import interleaved
+from llm.rope import RopeTable, interleaved
 from llm.weights import Weights
 
 
@@ -26,13 +26,16 @@ class Hparams(llama.Hparams):
 
 @register("qwen3vl", Hparams)
 class Qwen3VL(llama.Llama):
+    hp: Hparams
     n_axis = 4
     rope_kind = "neox"
 
     def __init__(self, hp: Hparams, w: Weights, k: Kernels) -> None:
         super().__init__(hp, w, k)
         self.n_level = 1 + hp.n_deep
-        self.rope = replace(self.rope, axes=interleaved(hp.sections, hp.n_rot // 2))
+
+    def rotation(self, w: Weights) -> RopeTable:
+        return replace(super().rotation(w), axes=interleaved(self.hp.sections, self.hp.n_rot // 2))
 
     def forward(self, x: F32, step: Step) -> F32:
         rope, visible = self.rope.at(step.pos), step.visible()

@@ -17,6 +17,7 @@ from mtmd import projector
 from mtmd.media import Audio, Image
 from tests import tiny_mmproj
 from tests.llm.opaque import Opaque, OpaqueKernels, bare
+from tests.tiny_architectures import CASES
 
 X = Opaque(np.ones((2, 6), np.float32))
 Y = np.ones((2, 6), np.float32)
@@ -65,7 +66,7 @@ def logits(path: Path, k: Kernels) -> F32:
     kv = new_cache(arch.kv_shapes, 8, "f16")
     for row, n in ((0, 5), (5, 1)):
         own = np.arange(row, row + n, dtype=np.int32)
-        step = Step(own[None], own + np.int32(1), row, 1, kv)
+        step = Step(np.broadcast_to(own, (arch.n_axis, n)), own + np.int32(1), row, 1, kv)
         x = arch.forward(arch.embed(own + np.int32(3)), step)
     result: F32 = bare(arch.logits(x[-1:]))
     return result
@@ -74,6 +75,12 @@ def logits(path: Path, k: Kernels) -> F32:
 @pytest.mark.parametrize("model", ["tiny_llama", "tiny_gemma3"])
 def test_a_text_model_leaves_arithmetic_to_kernels(model: str, request: pytest.FixtureRequest) -> None:
     path = request.getfixturevalue(model)
+    np.testing.assert_array_equal(logits(path, OpaqueKernels(reference)), logits(path, reference))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_architecture_leaves_arithmetic_to_kernels(name: str, tmp_path: Path) -> None:
+    path = CASES[name](tmp_path / "m.gguf")
     np.testing.assert_array_equal(logits(path, OpaqueKernels(reference)), logits(path, reference))
 
 

@@ -12,24 +12,28 @@ from llm.gguf import GGUF
 from llm.kernels import Kernels, reference
 from llm.kernels.operands import F32
 from llm.span import Span, media, tokens
-from tests.peer.architectures import GOLDEN, IDS, PROMPT, WITH_PICTURES, grid_positions, picture
+from tests.peer import architectures
+from tests.peer.architectures import GOLDEN, GRIDS, IDS, LINES, PROMPT, picture
 from tests.tiny_architectures import CASES
 
 
-def grid_span(grid: tuple[int, int], rows: F32) -> Span:
-    return media(len(rows), lambda: rows, b"%d %d" % grid + rows.tobytes(), pos=grid_positions(grid))
+def grid_span(grid: tuple[int, int], rows: F32, name: str = "qwen2vl") -> Span:
+    """A picture as the model `name` sees it."""
+    pos = architectures.positions(name, grid)
+    return media(len(rows), lambda: rows, b"%d %d" % grid + rows.tobytes(), pos=pos)
 
 
-def prompt(n_embd: int) -> list[Span]:
-    """PROMPT with rows `n_embd` wide."""
-    return [tokens(p) if isinstance(p, list) else grid_span(p, picture(p, n_embd)) for p in PROMPT]
+def prompt(c: Context, name: str) -> list[Span]:
+    """PROMPT for the model `name` in `c`."""
+    n = c.arch.n_embd * c.arch.n_level
+    return [tokens(p) if isinstance(p, list) else grid_span(p, picture(p, n), name) for p in PROMPT]
 
 
 def context(path: Path, k: Kernels = reference, n_ubatch: int = 512) -> Context:
     return Context(models.build(GGUF(path), k), n_ubatch=n_ubatch, kv_type="f32")
 
 
-@pytest.fixture(scope="module", params=WITH_PICTURES)
+@pytest.fixture(scope="module", params=GRIDS + LINES)
 def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return CASES[request.param](tmp_path_factory.mktemp("tiny") / f"{request.param}.gguf")
 
@@ -72,7 +76,7 @@ def test_cutting_keeps_positions_b079(n_ubatch: int) -> None:
 def test_logits_among_pictures_equal_the_peers(tiny: Path, kernels: Kernels) -> None:
     golden = np.load(GOLDEN)[f"{tiny.stem}-pictures"]
     c = context(tiny, kernels)
-    *before, last = prompt(c.arch.n_embd * c.arch.n_level)
+    *before, last = prompt(c, tiny.stem)
     c.prefill(before)
     logits = c.decode(last, "all")
     assert np.abs(logits - golden).max() < 1e-3 * np.abs(golden).max()
@@ -83,7 +87,7 @@ def test_a_prompt_in_passes_of_seven_is_the_same_b079(tiny: Path) -> None:
     answers = []
     for n_ubatch in (512, 7):
         c = context(tiny, n_ubatch=n_ubatch)
-        logits = [c.prefill(prompt(c.arch.n_embd * c.arch.n_level))]
+        logits = [c.prefill(prompt(c, tiny.stem))]
         for _ in range(10):
             logits.append(c.decode(tokens([int(logits[-1].argmax())])))
         answers.append(np.concatenate(logits))
@@ -92,8 +96,9 @@ def test_a_prompt_in_passes_of_seven_is_the_same_b079(tiny: Path) -> None:
     assert whole.argmax(axis=1).tolist() == cut.argmax(axis=1).tolist()
 
 
-def test_the_axes_of_a_picture_are_told_apart(tiny: Path) -> None:
-    c = context(tiny)
+@pytest.mark.parametrize("name", GRIDS)
+def test_the_axes_of_a_picture_are_told_apart(name: str, tmp_path: Path) -> None:
+    c = context(CASES[name](tmp_path / "m.gguf"))
     rows = picture((3, 2), c.arch.n_embd * c.arch.n_level)
     upright, flat = (
         c.prefill([tokens(IDS[:5]), grid_span(g, rows), tokens(IDS[:3])]) for g in ((3, 2), (2, 3))

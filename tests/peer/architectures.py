@@ -25,7 +25,10 @@ PROMPT: tuple[list[int] | tuple[int, int], ...] = (
     (4, 2),
     IDS[8:14],
 )  # tokens, grids
-WITH_PICTURES = ("qwen2vl", "qwen3vl")
+GRIDS, LINES = (
+    ("qwen2vl", "qwen3vl", "glm4_vision"),
+    ("granite", "granite_deep"),
+)  # how positions of pictures run
 
 
 def picture(grid: tuple[int, int], width: int) -> np.ndarray:
@@ -33,8 +36,10 @@ def picture(grid: tuple[int, int], width: int) -> np.ndarray:
     return np.random.default_rng(grid).standard_normal((grid[0] * grid[1], width)).astype(np.float32)
 
 
-def grid_positions(grid: tuple[int, int]) -> np.ndarray:
-    """Time, height, width and a spare axis of each row of a picture, int32 [4, ny nx]."""
+def positions(name: str, grid: tuple[int, int]) -> np.ndarray:
+    """Of a picture's rows: time, height, width and a spare axis [4, ny nx], or one axis [1, ny nx]."""
+    if name in LINES:
+        return np.arange(grid[0] * grid[1], dtype=np.int32)[None]
     y, x = np.indices(grid).reshape(2, -1)
     return np.stack([0 * y, y, x, 0 * y]).astype(np.int32)
 
@@ -49,12 +54,12 @@ def answer(folder: Path) -> None:
     for path in sorted(folder.glob("*.gguf")):
         peer = Peer(str(path))
         logits[path.stem] = peer.logits(IDS)[-N_KEPT:]
-        if path.stem in WITH_PICTURES:
-            logits[f"{path.stem}-pictures"] = _among_pictures(peer)
+        if path.stem in GRIDS + LINES:
+            logits[f"{path.stem}-pictures"] = _among_pictures(peer, path.stem)
     np.savez_compressed(GOLDEN, **logits)
 
 
-def _among_pictures(peer) -> np.ndarray:
+def _among_pictures(peer, name: str) -> np.ndarray:
     """Logits [N_KEPT, n_vocab] after the last tokens of PROMPT."""
     import llama_cpp.llama_cpp as llama
 
@@ -65,8 +70,9 @@ def _among_pictures(peer) -> np.ndarray:
             peer.decode(part, pos, all_logits=True)
             pos += len(part)
         else:
-            _decode_rows(peer.ctx, picture(part, width), grid_positions(part) + np.int32([[pos]] * 3 + [[0]]))
-            pos += max(part)
+            own = positions(name, part)
+            _decode_rows(peer.ctx, picture(part, width), own + np.int32(pos))
+            pos += int(own.max()) + 1
     return np.stack([peer.row(i).copy() for i in range(N_KEPT)])
 
 
