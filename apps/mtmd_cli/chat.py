@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from llm.errors import LlmError, MediaError
+from llm.errors import LlmError, MediaError, UsageError
 from mtmd_cli.console import Console
 from mtmd_cli.paths import named_files
 from mtmd_cli.request import Part, Request, media_part, read_text, text_part
-from mtmd_cli.status import InputError
 from mtmd_cli.turn import Interrupts, Stopped, Turn
 
 HELP = """\
@@ -23,13 +23,13 @@ Ctrl-C stops an answer, and leaves when there is none."""
 
 
 class Chat:
-    """A conversation: `messages` as the pipeline takes them, `waiting` the parts of the next one."""
+    """A conversation: the messages so far, and the parts that wait for the next."""
 
     def __init__(self, request: Request, turn: Turn, console: Console) -> None:
         self._turn, self._console = turn, console
         self._opening = request.opening()
-        self.messages = list(self._opening)
-        self.waiting: list[Part] = list(request.media)
+        self._messages: list[dict[str, Any]] = list(self._opening)
+        self._waiting: list[Part] = list(request.media)
         self._commands: dict[str, Callable[[str], None]] = {
             "/image": lambda path: self._attach(path, "image"),
             "/audio": lambda path: self._attach(path, "audio"),
@@ -56,60 +56,58 @@ class Chat:
                 self._console.error(error)
 
     def _say(self, line: str) -> None:
-        files = named_files(line)
-        with contextlib.suppress(MediaError):  # a file of another kind is a word like any other
-            parts = [media_part(name, None) for name in files]
-            for name, part in zip(files, parts):
-                self._wait(part, name)
-            if parts:
-                return
-        if line.startswith("/"):
-            what = (
-                "neither a picture nor a recording; /read takes texts"
-                if files
-                else "no command; /help lists them"
-            )
-            raise MediaError(f"{line.split()[0]} is {what}")
-        self.messages.append({"role": "user", "content": [*self.waiting, text_part(line)]})
-        self.waiting.clear()
-        self._answer()
+        if files := named_files(line):
+            self._attach_all(files)
+        elif line.startswith("/"):
+            raise UsageError(f"{line.split()[0]} is no command; /help lists them")
+        else:
+            self._messages.append({"role": "user", "content": [*self._waiting, text_part(line)]})
+            self._waiting.clear()
+            self._answer()
 
     def _answer(self) -> None:
         """Answer the last message; it is taken back when that cannot be done."""
         with Interrupts() as interrupts:
             try:
-                answer = self._turn.run(self.messages, lambda: interrupts.stopped)
+                answer = self._turn.run(self._messages, lambda: interrupts.stopped)
             except Stopped:
-                self.messages.pop()
+                self._messages.pop()
                 self._console.note("stopped; the question is taken back")
             except LlmError:
-                self.messages.pop()
+                self._messages.pop()
                 raise
             else:
-                self.messages.append({"role": "assistant", "content": answer.text})
+                self._messages.append({"role": "assistant", "content": answer.text})
 
     def _attach(self, path: str, kind: str) -> None:
         if not path:
-            raise InputError(f"/{kind} needs a path")
-        for name in named_files(path) or [path]:
-            self._wait(media_part(name, kind), name)
+            raise UsageError(f"/{kind} needs a path")
+        self._attach_all(named_files(path) or [path], kind)
+
+    def _attach_all(self, files: Sequence[str], kind: str | None = None) -> None:
+        for file in files:
+            try:
+                part = media_part(file, kind)
+            except MediaError as error:
+                raise MediaError(f"{error} (/read takes texts)" if kind is None else str(error)) from error
+            self._wait(part, file)
 
     def _read(self, path: str) -> None:
         for name in named_files(path) or [path]:
             self._wait(text_part(read_text(name)), name)
 
     def _wait(self, part: Part, name: str) -> None:
-        self.waiting.append(part)
+        self._waiting.append(part)
         self._console.note(f"{os.path.basename(name)} ({part['type']}) goes with your next line")
 
     def _clear(self, _: str) -> None:
-        self.messages = list(self._opening)
-        self.waiting.clear()
+        self._messages = list(self._opening)
+        self._waiting.clear()
         self._console.note("forgotten")
 
     def _regenerate(self, _: str) -> None:
-        if self.messages and self.messages[-1]["role"] == "assistant":
-            self.messages.pop()
+        if self._messages and self._messages[-1]["role"] == "assistant":
+            self._messages.pop()
             self._answer()
         else:
             self._console.note("there is no answer yet")

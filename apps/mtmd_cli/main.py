@@ -77,8 +77,8 @@ def _run(options: Options, console: Console) -> None:
     sampling = sampling_of(options)
     request = gather(options, console)
     turn = Turn(_load(options, console), sampling, options, console, output)
-    if request.question is not None:
-        turn.run([*request.opening(), {"role": "user", "content": request.content()}])
+    if request.content is not None:
+        turn.run([*request.opening(), {"role": "user", "content": request.content}])
     else:
         from mtmd_cli.chat import Chat
 

@@ -25,27 +25,15 @@ Part = dict[str, Any]
 
 @dataclass(frozen=True)
 class Request:
-    """`media` and the question about them; without a question a chat, whose first line the media wait for."""
+    """The user's message, media and all; None for a chat, whose first line `media` wait for."""
 
     system: str | None
     media: list[Part]
-    question: str | None
-    placed: bool  # `question` says with MARKER where each medium goes
+    content: list[Part] | None
 
     def opening(self) -> list[dict[str, Any]]:
         """The messages before the user's first."""
         return [{"role": "system", "content": self.system}] if self.system else []
-
-    def content(self) -> list[Part]:
-        """The user's message; media come before the text, as models are trained, unless they are placed."""
-        assert self.question is not None
-        if not self.placed:
-            return [*self.media, text_part(self.question)]
-        texts = self.question.split(MARKER)
-        parts = [text_part(texts[0])]
-        for medium, text in zip(self.media, texts[1:], strict=True):
-            parts += [medium, text_part(text)]
-        return [part for part in parts if part.get("text") != ""]
 
 
 def text_part(text: str) -> Part:
@@ -62,24 +50,22 @@ def media_part(source: str | bytes, kind: str | None) -> Part:
 def gather(options: Options, console: Console) -> Request:
     """Read all that the flags name. Raises UsageError, InputError or MediaError."""
     named = [MediaArg(m.kind, name) for m in options.media for name in split_names(m.value)]
-    dashes = [m for m in named if m.value == "-"] + [v for v in (options.prompt, options.file) if v == "-"]
-    if len(dashes) > 1:
+    dashes = [m.value for m in named] + [options.prompt, options.file]
+    if dashes.count("-") > 1:
         raise UsageError("'-' is given more than once, but there is one standard input")
     system = _system(options)
-    question, placed = _question(options, bool(named), bool(dashes), console)
-    if placed and question.count(MARKER) != len(named):
-        raise UsageError(
-            f"the prompt has {question.count(MARKER)} {MARKER}, and {len(named)} media are given"
-        )
+    given, typed = _texts(options, bool(named), "-" in dashes, console)
     media = [media_part(_stdin_bytes() if m.value == "-" else m.value, m.kind) for m in named]
-    if question:
-        return Request(system, media, question, placed)
-    embedded = options.model is None and options.hf_repo is None
-    if media and not options.conversation and (embedded or not _is_terminal(sys.stdin)):
-        return Request(system, media, TRANSCRIBE if {m.kind for m in named} == {"audio"} else DESCRIBE, False)
-    if not options.conversation and not _is_terminal(sys.stdin):
-        raise UsageError("nothing to answer: give a question with -p, or --conversation to chat over a pipe")
-    return Request(system, media, None, False)
+    if given or typed:
+        return Request(system, media, _content(media, given, typed))
+    if not options.conversation:
+        embedded = options.model is None and options.hf_repo is None
+        if media and (embedded or not _is_terminal(sys.stdin)):
+            question = TRANSCRIBE if {m.kind for m in named} == {"audio"} else DESCRIBE
+            return Request(system, media, _content(media, "", question))
+        if not _is_terminal(sys.stdin):
+            raise UsageError("nothing to answer: -p gives a question, --conversation chats over a pipe")
+    return Request(system, media, None)
 
 
 def split_names(value: str) -> list[str]:
@@ -108,24 +94,33 @@ def read_text(path: str) -> str:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def _question(options: Options, has_media: bool, has_dash: bool, console: Console) -> tuple[str, bool]:
-    """The question ("" = none), and whether it places the media itself."""
-    typed = options.prompt or ""
-    if typed == "-":
-        return _stdin_text(console), False
-    if options.escape:
-        typed = unescape(typed)
-    if options.file == "-":
-        given = _stdin_text(console)
-    elif options.file is not None:
-        given = read_text(options.file)
-    elif not has_dash and not options.conversation and _is_piped(sys.stdin) and not (typed and has_media):
-        # With a question and a picture standard input is left alone: a shell loop's list is not ours to eat.
-        given = _stdin_text(console)
+def _texts(options: Options, has_media: bool, has_dash: bool, console: Console) -> tuple[str, str]:
+    """The text from a file or from standard input, and what was typed as the question; "" for none."""
+    if options.prompt == "-":
+        typed = _stdin_text(console)
     else:
-        given = ""
-    question = "\n\n".join(text for text in (given, typed) if text.strip())
-    return question, has_media and MARKER in typed
+        typed = unescape(options.prompt or "") if options.escape else options.prompt or ""
+    # With a question and a picture standard input is left alone: a shell loop's list is not ours to eat.
+    unclaimed = not (has_dash or options.conversation or (typed and has_media))
+    if options.file is not None:
+        given = _stdin_text(console) if options.file == "-" else read_text(options.file)
+    else:
+        given = _stdin_text(console) if unclaimed and _is_piped(sys.stdin) else ""
+    return given.strip() and given, typed.strip() and typed
+
+
+def _content(media: list[Part], given: str, typed: str) -> list[Part]:
+    """Media, then the text, as models are trained; or each medium where `typed` says MARKER."""
+    texts = typed.split(MARKER) if media else [typed]
+    opening = "\n\n".join(text for text in (given, texts[0]) if text)
+    if len(texts) == 1:
+        return [*media, text_part(opening)]
+    if len(texts) != len(media) + 1:
+        raise UsageError(f"the prompt has {len(texts) - 1} {MARKER}, and {len(media)} media are given")
+    parts = [text_part(opening)]
+    for medium, text in zip(media, texts[1:]):
+        parts += [medium, text_part(text)]
+    return [part for part in parts if part.get("text") != ""]
 
 
 def _system(options: Options) -> str | None:

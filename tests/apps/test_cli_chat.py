@@ -74,7 +74,13 @@ def test_a_line_that_is_a_file_attaches_it_b099(
     _, out, err = chat([str(odd), f'"{odd}"', str(odd).replace(" ", r"\ "), str(text), "What?"])
     assert [p["type"] for p in pipeline.asked[0][0]["content"]] == ["image", "image", "image", "text"]
     assert len(pipeline.asked) == 1, "the text file's name was taken for a question"
-    assert "is neither a picture nor a recording; /read" in err and out == "A red circle.\n"
+    assert "this is a text file" in err and "/read takes texts" in err and out == "A red circle.\n"
+
+
+def test_a_broken_picture_is_never_a_question(pipeline: FakePipeline, chat: Chat, tmp_path: Path) -> None:
+    (tmp_path / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    _, out, err = chat([str(tmp_path / "broken.png"), f"/image {tmp_path}/broken.png"])
+    assert out == "" and err.count("error: ") == 2 and pipeline.asked == []
 
 
 def test_unicode_names_in_either_normal_form_b098(

@@ -129,7 +129,14 @@ def test_the_question_comes_from_flag_file_or_pipe(run: Run, fake: FakePipeline,
 def test_a_piped_text_comes_before_the_question(run: Run, fake: FakePipeline) -> None:
     run("-p", r"a\tb", stdin=b"context\n")
     run("-p", r"a\tb", "--no-escape")
-    assert [shape(asked[0]) for asked in fake.asked] == [["context\n\na\tb"], [r"a\tb"]]
+    run("--image", "{s}/star.jpg", "-f", "-", "-p", "and <__media__>?", stdin=b"<__media__>")
+    run("-p", " \n", "-f", "-", stdin=b"only this")
+    assert [shape(asked[0]) for asked in fake.asked] == [
+        ["context\n\na\tb"],
+        [r"a\tb"],
+        ["<__media__>\n\nand ", "image", "?"],  # what is piped in places no media
+        ["only this"],
+    ]
 
 
 def test_media_come_before_the_question_unless_placed_b061_b147(run: Run, fake: FakePipeline) -> None:
