@@ -22,10 +22,13 @@ TILES[16:32].view(np.uint16)[:] = 64
 TILES[48:56] = 16
 
 
+IN_PROCESSOR = {"amx-tile", "amx-bf16"} <= FEATURES
+
+
 @cache
 def available() -> bool:
-    """Whether the processor has the unit and the system lets this process use it (Linux wants to be asked)."""
-    if not {"amx-tile", "amx-bf16"} <= FEATURES or platform.system() != "Linux":
+    """Whether the processor has the unit and the system grants its use (Linux wants to be asked)."""
+    if not IN_PROCESSOR or platform.system() != "Linux":
         return False
     arch_prctl, request_permission, tile_data = 158, 0x1023, 18
     return ctypes.CDLL(None).syscall(arch_prctl, request_permission, tile_data) == 0

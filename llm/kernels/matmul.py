@@ -28,6 +28,7 @@ from llm.kernels.simd import NATIVE_BF16, NATIVE_DOT4
 
 U8 = NDArray[np.uint8]
 PACKABLE = BLOCK_FORMATS.keys() | COLUMN_BYTES.keys()
+FAST_BF16 = NATIVE_BF16 and not amx.IN_PROCESSOR  # Intel's vectors do 80 GFLOPS so, and 145 in float32
 FEW = 6  # rows of x up to which weights are better multiplied as they are than unpacked first
 NO_ROW = np.zeros(0, np.float32)  # stands for an operand that is not there
 NO_ROWS = np.zeros((0, 0), np.float32)
@@ -150,8 +151,24 @@ class Work:
         return self._address
 
 
+class Arena:
+    """Zeroed memory for weights, many to a chunk: the system backs large chunks with large pages, which a
+    processor reads from memory twice as fast."""
+
+    CHUNK = 1 << 25
+
+    def __init__(self) -> None:
+        self._free = _aligned(0)
+
+    def take(self, n_bytes: int) -> U8:
+        if n_bytes > self._free.nbytes:
+            self._free = _aligned(max(n_bytes, self.CHUNK))
+        taken, self._free = self._free[:n_bytes], self._free[_padded(n_bytes, 64) :]
+        return taken
+
+
 def _pack(t: Tensor, precision: str) -> tuple[NDArray[np.int64], U8]:
-    """The tensor's rows of the table, without their places, and its groups. Rare formats become a float one."""
+    """The tensor's rows of the table, without their places, and its groups; rare formats become float ones."""
     fmt, data, n_out = int(t.type), t.data, t.shape[0]
     n_in = int(np.prod(t.shape[1:], dtype=np.int64))
     if fmt not in PACKABLE:
@@ -161,7 +178,7 @@ def _pack(t: Tensor, precision: str) -> tuple[NDArray[np.int64], U8]:
         fmt = int(GgmlType.F16 if half else GgmlType.F32)
         data = numbers.astype(np.float16 if half else np.float32).view(np.uint8).reshape(-1)
     n_group, size = -(-n_out // ROWS), group_bytes(fmt, _padded(n_in))
-    memory = _aligned(n_group * size)
+    memory = ARENA.take(n_group * size)
     pack_rows(fmt, _address(data) + data.nbytes // n_out * np.arange(n_out), n_in, _address(memory), size)
     table = np.zeros((n_group, 5), np.int64)
     table[:, 0], table[:, 1] = fmt, _address(memory) + size * np.arange(n_group)
@@ -177,7 +194,7 @@ def _arithmetic(formats: set[int]) -> Callable[..., None]:
         return many_rows_amx
     if NATIVE_DOT4 and formats <= BLOCK_FORMATS.keys():
         return many_rows_int8
-    return many_rows_bf16 if NATIVE_BF16 else many_rows_f32
+    return many_rows_bf16 if FAST_BF16 else many_rows_f32
 
 
 def _in_pairs(groups: NDArray[np.int64], n_out: int) -> bool:
@@ -186,8 +203,8 @@ def _in_pairs(groups: NDArray[np.int64], n_out: int) -> bool:
     return len(groups) % 2 == 0 and bool(np.all(first + np.array([n_out // 2, 0]) == second))
 
 
-def _padded(n_in: int) -> int:
-    return -(-n_in // 32) * 32
+def _padded(n: int, unit: int = 32) -> int:
+    return -(-n // unit) * unit
 
 
 def _aligned(n_bytes: int) -> U8:
@@ -202,4 +219,4 @@ def _address(array: NDArray[Any]) -> int:
     return address
 
 
-WORK = Work()
+WORK, ARENA = Work(), Arena()

@@ -37,7 +37,7 @@ INT8_BYTES = (
 
 @inline
 def norm_row(x, n, weight, bias, eps, center, row):  # type: ignore[no-untyped-def]
-    """norm(x) -> row, both float32 [n] by address, zeros up to a multiple of 32; without weight (0) just x."""
+    """norm(x) -> row, float32 [n] by address, zeros up to a multiple of 32; without weight (0) just x."""
     whole, rest = n & ~15, n & 15
     mean, scale = np.float32(0), np.float32(1)
     if center:

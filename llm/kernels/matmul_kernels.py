@@ -1,11 +1,11 @@
 """The compiled products: `few_rows` for decoding, `many_rows_*` for prompts and pictures, one per arithmetic.
 
 All compute act(norm(x) W^T + b) + residual, or act(gate) * up with `gated`, from a table of weight groups,
-int64 [n_group, 5]: format, address, first output, number of outputs (16, fewer in a last group), address of the
-biases (0: none). With `gated`, group i of the first half holds gates for the outputs of group i of the second.
-Operands that are absent are empty arrays. Threads take tasks from a counter, so that a slow one does not hold up
-the others. `work` is the address of scratch memory: the counter, x in the form that is multiplied, and an area
-for each thread.
+int64 [n_group, 5]: format, address, first output, number of outputs (16, fewer in a last group), address of
+the biases (0: none). With `gated`, group i of the first half holds gates for the outputs of group i of the
+second. Operands that are absent are empty arrays. Threads take tasks from a counter, so that a slow one does
+not hold up the others. `work` is the address of scratch memory: the counter, x in the form that is
+multiplied, and an area for each thread.
 """
 
 from typing import Any
@@ -129,7 +129,7 @@ def _times_f32(halves, x, next_x, w0, w1, n_block, out):  # type: ignore[no-unty
 
 
 def _many(unpack: Any, multiply: Any, n_row: int) -> Any:
-    """A thread's work: tasks until there are none, each two groups of weights times rows of x, `n_row` at once."""
+    """A thread's work: tasks while there are any, each two groups times rows of x, `n_row` at once."""
 
     @inline
     def many(x, next_x, panel_bytes, n_block, groups, act, gated, residual, out, work, area, n_thread):  # type: ignore[no-untyped-def]
@@ -281,7 +281,7 @@ def pack_rows(fmt, rows, n_in, groups, group_bytes):  # type: ignore[no-untyped-
 
 @parallel_kernel
 def unpack_rows(fmt, groups, group_bytes, scale, panels, out):  # type: ignore[no-untyped-def]
-    """Groups at `groups`, times scale -> out float32 [n, n_in]; panels float32 [n_group, n_in or more, 16]."""
+    """Groups at `groups`, times scale -> out float32 [n, n_in]; panels float32 [n_group, >= n_in, 16]."""
     n, n_in = out.shape
     for g in prange(len(panels)):
         panel_f32(

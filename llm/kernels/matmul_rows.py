@@ -1,4 +1,4 @@
-"""One row of x times a group of 16 weight rows, straight from the packed weights: what decoding is made of."""
+"""One row of x times a group of 16 weight rows, straight from their packed form: what decoding is made of."""
 
 from llm.kernels.matmul_ends import INT8_BYTES
 from llm.kernels.quants import BF16, BLOCK_FORMATS, F16, F32, BlockFormat, load_half

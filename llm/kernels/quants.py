@@ -5,10 +5,10 @@ A *group* is 16 rows. Its block formats are a stream of blocks of 32 columns. A 
     scale * code + least
 
 with codes of 4, 5, 6 or 8 bits (formats whose codes are centred on `zero` have least = -zero * scale). In a
-block, byte 4 r + i of code vector q is column 4 q + i of row r: first come the low nibbles of vectors 0..3 with
-those of 4..7 in the high nibbles, then a bit plane for code bit 4, or 2-bit planes for bits 4 and 5; 8-bit codes
-stand alone. Scales follow, 16 at a time. The K formats have blocks in eights, whose float16 factors stand in
-front of them. Nothing is rounded: the file's numbers come out as they are.
+block, byte 4 r + i of code vector q is column 4 q + i of row r: first come the low nibbles of vectors 0..3
+with those of 4..7 in the high nibbles, then a bit plane for code bit 4, or 2-bit planes for bits 4 and 5;
+8-bit codes stand alone. Scales follow, 16 at a time. The K formats have blocks in eights, whose float16
+factors stand in front of them. Nothing is rounded: the file's numbers come out as they are.
 
 Float formats are columns of 16 rows: float32 and float16 [n_in, 16], bfloat16 pairs [n_in / 2, 16, 2].
 Source of the file formats: ggml-common.h and ggml-quants.c of llama.cpp.
