@@ -168,7 +168,7 @@ class Arena:
 
 
 def _pack(t: Tensor, precision: str) -> tuple[NDArray[np.int64], U8]:
-    """The tensor's rows of the table, without their places, and its groups; rare formats become float ones."""
+    """The tensor's rows of the table, without places, and its groups; rare formats become float ones."""
     fmt, data, n_out = int(t.type), t.data, t.shape[0]
     n_in = int(np.prod(t.shape[1:], dtype=np.int64))
     if fmt not in PACKABLE:
