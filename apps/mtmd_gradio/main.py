@@ -64,6 +64,11 @@ def serve(options: argparse.Namespace) -> None:
     from mtmd_gradio.page import CSS, Page
 
     engine = Engine(partial(_load, options))
+    if os.environ.get("MTMD_KERNELS", "fast") == "fast":
+        from llm.kernels import fast
+
+        if fast.cache_is_cold():
+            _say("the first answer waits for kernels to be compiled (once, less than a minute)")
     page = Page(engine).build()
     page.queue(max_size=32)
     _, url, _ = page.launch(

@@ -105,7 +105,6 @@ def test_verbose_shows_receipt_timings_and_what_was_ignored(run: Run) -> None:
         "decode ",
     ):
         assert said in err
-    assert run("--image", "{s}/star.jpg", "-n", "1", "-v", "-q")[2] == ""
 
 
 def shape(message: dict[str, Any]) -> list[str]:
@@ -266,6 +265,10 @@ def test_unicode_folder_with_model_mmproj_and_picture_b098(run: Run, samples: Pa
         *files, "--image", f"{folder}/star.jpg", "--temp", "0", "-v", "-p", "Describe this image."
     )
     assert status == 0 and "purple star" in out and "тест" in err
+
+
+def test_quiet_says_nothing_even_with_verbose(run: Run, fake: FakePipeline) -> None:
+    assert run("--image", "{s}/star.jpg", "-v", "-q", "-ngl", "9") == (0, "ok\n", "")
 
 
 def test_a_full_context_is_said_and_the_answer_kept(run: Run) -> None:

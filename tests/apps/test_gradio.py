@@ -219,6 +219,7 @@ def test_the_page_asks_no_other_host(server: tuple[str, FakePipeline]) -> None:
     assert "fonts.googleapis.com" not in shown and "cdnjs" not in shown
 
 
+@pytest.mark.slow
 def test_program_starts_answers_and_ends_with_ctrl_c(samples: Path) -> None:
     env = {**os.environ, "MTMD_KERNELS": "reference", "PYTHONUNBUFFERED": "1"}
     program = subprocess.Popen(

@@ -107,14 +107,15 @@ def hub() -> Iterator[Hub]:
         yield hub
 
 
-def fetch(call: str, home: Path, hub: Hub | None, **env: str) -> str:
-    """What `mtmd.hub.fetch(call)` gives in a process of its own: the hub's settings are read at import."""
-    code = (
-        "from llm.errors import LlmError\nfrom mtmd.hub import fetch\n"
-        f"try:\n    found = fetch({call})\n"
-        "    print(open(found.model).read(), '|', found.mmproj and open(found.mmproj).read())\n"
-        "except LlmError as e:\n    print(type(e).__name__, e)"
-    )
+def fetch(calls: str | list[str], home: Path, hub: Hub | None, **env: str) -> list[str]:
+    """What `mtmd.hub.fetch` gives for each call, in a process of its own: settings are read at import."""
+    code = "from llm.errors import LlmError\nfrom mtmd.hub import fetch\n"
+    for call in [calls] if isinstance(calls, str) else calls:
+        code += (
+            f"try:\n    found = fetch({call})\n"
+            "    print(open(found.model).read(), '|', found.mmproj and open(found.mmproj).read())\n"
+            "except LlmError as e:\n    print(type(e).__name__, e)\n"
+        )
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**settings(home, hub), **env},
@@ -123,47 +124,38 @@ def fetch(call: str, home: Path, hub: Hub | None, **env: str) -> str:
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return done.stdout.splitlines()
 
 
 def test_fetches_model_and_mmproj_then_works_offline(hub: Hub, tmp_path: Path) -> None:
-    assert fetch("'u/m'", tmp_path, hub) == "GGUF four bits | GGUF projector"
+    found = ["GGUF four bits | GGUF projector"]
+    assert fetch("'u/m'", tmp_path, hub) == found
     n_asked = len(hub.asked)
-    assert fetch("'u/m', offline=True", tmp_path, hub) == "GGUF four bits | GGUF projector"
-    assert fetch("'u/m'", tmp_path, hub, HF_HUB_OFFLINE="1") == "GGUF four bits | GGUF projector"
+    offline = fetch(["'u/m', offline=True", "'u/m:Q8_0', offline=True"], tmp_path, hub)
+    assert offline == [*found, "ModelError u/m has no Q8_0; it has Q4_K_M"]
+    assert fetch("'u/m'", tmp_path, hub, HF_HUB_OFFLINE="1") == found
     assert len(hub.asked) == n_asked, "offline asked the hub"
-    assert "u/m has no Q8_0; it has Q4_K_M" in fetch("'u/m:Q8_0', offline=True", tmp_path, hub)
-    # a hub that is out of reach falls back to what was downloaded
-    assert fetch("'u/m'", tmp_path, None) == "GGUF four bits | GGUF projector"
+    # a hub that is out of reach falls back to what was downloaded; without that it is an error
+    first, second = fetch(["'u/m'", "'u/other'"], tmp_path, None)
+    assert [first] == found
+    assert second.startswith("ModelError cannot fetch u/other") and "no network?" in second
 
 
-def test_quant_file_split_and_no_mmproj(hub: Hub, tmp_path: Path) -> None:
-    assert fetch("'u/m:q8_0', mmproj=False", tmp_path, hub) == "GGUF eight bits | None"
-    assert fetch("'u/m', 's-Q5_0-00001-of-00002.gguf'", tmp_path, hub) == "GGUF part one | GGUF projector"
+def test_quants_splits_tokens_and_refusals(hub: Hub, tmp_path: Path) -> None:
+    expected = {
+        "'u/m:Q4_K_M', offline=True": "ModelError u/m is not in the cache",
+        "'u/m:q8_0', mmproj=False": "GGUF eight bits | None",
+        "'u/m', 's-Q5_0-00001-of-00002.gguf'": "GGUF part one | GGUF projector",
+        "'u/nothing'": "ModelError the hub has no u/nothing, or it is private",
+        "'u/gated'": "ModelError u/gated is gated: accept its terms",
+        "'u/gated', token='good'": "GGUF four bits | GGUF projector",
+        "'u/empty'": "ModelError u/empty has no GGUF model; it has README.md",
+        "'u/m:Q2_K'": "ModelError u/m has no Q2_K; it has Q4_K_M, Q5_0, Q8_0",
+        "'u/m', 'x.gguf'": "ModelError u/m has no file x.gguf; it has m-Q4_K_M.gguf",
+    }
+    said = fetch(list(expected), tmp_path, hub)
+    assert len(said) == len(expected)
+    for line, start in zip(said, expected.values()):
+        assert line.startswith(start)
     assert list(tmp_path.rglob("s-Q5_0-00002-of-00002.gguf")), "the second part was not fetched"
-
-
-@pytest.mark.parametrize(
-    ("call", "expected"),
-    [
-        ("'u/nothing'", "ModelError the hub has no u/nothing, or it is private"),
-        ("'u/gated'", "ModelError u/gated is gated: accept its terms"),
-        ("'u/empty'", "ModelError u/empty has no GGUF model; it has README.md"),
-        ("'u/m:Q2_K'", "ModelError u/m has no Q2_K; it has Q4_K_M, Q5_0, Q8_0"),
-        ("'u/m', 'x.gguf'", "ModelError u/m has no file x.gguf; it has m-Q4_K_M.gguf"),
-        ("'u/m', offline=True", "ModelError u/m is not in the cache"),
-    ],
-)
-def test_refusals_say_what_to_do(hub: Hub, tmp_path: Path, call: str, expected: str) -> None:
-    said = fetch(call, tmp_path, hub)
-    assert said.startswith(expected) and "\n" not in said
-
-
-def test_token_opens_a_gated_repository(hub: Hub, tmp_path: Path) -> None:
-    assert fetch("'u/gated', token='good'", tmp_path, hub) == "GGUF four bits | GGUF projector"
-    assert fetch("'u/gated:Q8_0'", tmp_path, hub, HF_TOKEN="good") == "GGUF eight bits | GGUF projector"
-
-
-def test_no_network_and_nothing_cached(tmp_path: Path) -> None:
-    said = fetch("'u/m'", tmp_path, None)
-    assert said.startswith("ModelError cannot fetch u/m") and "no network?" in said
+    assert fetch("'u/gated:Q8_0'", tmp_path, hub, HF_TOKEN="good") == ["GGUF eight bits | GGUF projector"]
