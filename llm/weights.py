@@ -51,15 +51,23 @@ class Weights:
             *(("attn_qkv",) if "attn_qkv" in self else ("attn_q", "attn_k", "attn_v")), shape=shape
         )
 
+    def experts(self, *names: str, shape: tuple[int, int, int]) -> list[Linear]:
+        """A matrix for each expert: its parts of the stacks `names`, one below the other; `shape` of all."""
+        stacks = [self._tensor(f"{name}.weight", shape) for name in names]
+        n_expert, n_out, n_in = shape
+        if any(t.shape[::2] != (n_expert, n_in) for t in stacks) or sum(t.shape[1] for t in stacks) != n_out:
+            found = " + ".join(str(list(t.shape)) for t in stacks)
+            raise self._wrong("|".join(names) + ".weight", found, shape)
+        return [
+            self._k.load_linear([_part(t, e, n_expert, t.shape[1:]) for t in stacks], None, self._precision)
+            for e in range(n_expert)
+        ]
+
     def up_gate(self, name: str) -> Linear:
         """The matrix `name`, whose rows are up | gate, as gate | up: the order of the kernel `gated`."""
         up_gate = self._tensor(f"{name}.weight", None)
-        n_row, n_bytes = up_gate.shape[0] // 2, up_gate.data.nbytes // 2
-        shape = (n_row, *up_gate.shape[1:])
-        up, gate = (
-            Tensor(up_gate.name, up_gate.type, shape, up_gate.data[at : at + n_bytes], up_gate.path)
-            for at in (0, n_bytes)
-        )
+        shape = (up_gate.shape[0] // 2, *up_gate.shape[1:])
+        up, gate = (_part(up_gate, i, 2, shape) for i in range(2))
         return self._k.load_linear([gate, up], None, self._precision)
 
     def norm(self, name: str, eps: float, *, n: int | None = None, center: bool = False) -> Norm:
@@ -127,6 +135,12 @@ class Weights:
         return ModelError(
             f"{self._gguf.path}: tensor {self._prefix}{name} has shape {found}, expected {expected}"
         )
+
+
+def _part(t: Tensor, i: int, n: int, shape: tuple[int, ...]) -> Tensor:
+    """Number i of `n` equal parts of a tensor, each of this shape."""
+    n_bytes = t.data.nbytes // n
+    return Tensor(t.name, t.type, shape, t.data[i * n_bytes : (i + 1) * n_bytes], t.path)
 
 
 def _n_in(t: Tensor) -> int:

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 from llm.errors import UsageError
 from llm.gguf import Tensor
-from llm.kernels.operands import F32, I32, Act, Embedding, KvRows, Linear, Norm, Rope, Visible
+from llm.kernels.operands import F32, I32, Act, Embedding, KvRows, Linear, Norm, Rope, Router, Visible
 
 Precision = Literal["auto", "exact"]  # auto: int8 or bf16 dot products, by weight type; exact: all float32
 
@@ -49,6 +49,23 @@ class Kernels(Protocol):
     def gated(self, x: F32, w: Linear, act: Act, *, norm: Norm | None = None) -> F32:
         """act(gate) * up, gate | up = norm(x) W^T + b; W [2 n_ff, n_in]; x [n_tok, n_in] -> [n_tok, n_ff]."""
 
+    def experts(
+        self,
+        x: F32,
+        router: Router,
+        gate_up: Sequence[Linear],
+        down: Sequence[Linear],
+        act: Act,
+        *,
+        norm: Norm | None = None,
+        residual: F32 | None = None,
+        out: F32 | None = None,
+    ) -> F32:
+        """Sum of weight_e down_e(act(gate_e) * up_e) over the experts e of each row, + residual.
+
+        gate_e | up_e = norm(x) W_e^T with W_e [2 n_ff, n_embd], down_e [n_embd, n_ff]; x [n_tok, n_embd].
+        """
+
     def norm(self, x: F32, n: Norm, *, residual: F32 | None = None, out: F32 | None = None) -> F32:
         """norm(x) + residual over the last axis; x [n_tok, n_embd] -> the same shape."""
 
@@ -75,6 +92,12 @@ class Kernels(Protocol):
         """Split q | k | v, norm q and k per head, rotate them, write k and v at rows row..row+n_tok of `kv`.
 
         qkv [n_tok, (n_head + 2 n_head_kv) d_head] -> q [n_tok, n_head, d_head].
+        """
+
+    def short_conv(self, bcx: F32, w: F32, kv: KvRows, row: int) -> F32:
+        """c * conv(b * x), b | c | x = bcx [n_tok, 3 n_embd] -> [n_tok, n_embd]; w [n_embd, n], oldest first.
+
+        The convolution is causal, each column by itself; b * x goes to rows row..row+n_tok of kv.k[0].
         """
 
     def attention(self, q: F32, kv: KvRows, visible: Visible, scale: float, *, softcap: float = 0.0) -> F32:

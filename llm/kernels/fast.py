@@ -2,10 +2,18 @@
 
 from llm.kernels.attention import attention
 from llm.kernels.conv import conv1d, conv2d
+from llm.kernels.experts import experts
 from llm.kernels.jit import cache_is_cold
 from llm.kernels.matmul import embed, gated, linear, load_embedding, load_linear
 from llm.kernels.norm import norm
-from llm.kernels.reference import add, patches, pixel_shuffle, scale, softcap  # numpy is fast enough at these
+from llm.kernels.reference import (
+    add,
+    patches,
+    pixel_shuffle,
+    scale,
+    short_conv,
+    softcap,
+)  # numpy is fast enough
 from llm.kernels.rope import qkv_to_rows
 from llm.kernels.threads import set_threads
 
@@ -16,6 +24,7 @@ __all__ = [
     "conv1d",
     "conv2d",
     "embed",
+    "experts",
     "gated",
     "linear",
     "load_embedding",
@@ -26,5 +35,6 @@ __all__ = [
     "qkv_to_rows",
     "scale",
     "set_threads",
+    "short_conv",
     "softcap",
 ]

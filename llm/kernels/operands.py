@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
 Act = Literal["silu", "gelu", "gelu_erf", "gelu_quick", "relu"]  # "gelu" is the tanh form
+Score = Literal["softmax", "sigmoid"]
 RopeKind = Literal["norm", "neox"]  # norm rotates pairs (2i, 2i+1); neox rotates (i, i + n_rot/2)
 
 
@@ -48,6 +49,20 @@ class Linear:
 
     n_in: int
     n_out: int
+
+
+@dataclass(frozen=True)
+class Router:
+    """Which experts a row goes to: the `n_used` that have most of score(W x) + bias, W [n_expert, n_embd].
+
+    What they give counts by their scores, without bias, made to sum to `scale`.
+    """
+
+    w: Linear
+    n_used: int
+    score: Score = "softmax"
+    bias: F32 | None = None
+    scale: float = 1.0
 
 
 class Embedding:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
 from llm.gguf import Tensor
-from llm.kernels.operands import F32, I32, Act, Embedding, KvRows, Linear, Norm, Rope, Visible
+from llm.kernels.operands import F32, I32, Act, Embedding, KvRows, Linear, Norm, Rope, Router, Visible
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def linear(
     y = (_norm(x, norm) if norm else x) @ w.weight.T
     if w.bias is not None:
         y = y + w.bias
-    return _result(_act(y, act) if act else y, residual, out)
+    return result(_act(y, act) if act else y, residual, out)
 
 
 def gated(x: F32, w: Linear, act: Act, *, norm: Norm | None = None) -> F32:
@@ -76,8 +77,42 @@ def gated(x: F32, w: Linear, act: Act, *, norm: Norm | None = None) -> F32:
     return _act(gate, act) * up
 
 
+def experts(
+    x: F32,
+    router: Router,
+    gate_up: Sequence[Linear],
+    down: Sequence[Linear],
+    act: Act,
+    *,
+    norm: Norm | None = None,
+    residual: F32 | None = None,
+    out: F32 | None = None,
+) -> F32:
+    y = _norm(x, norm) if norm else x
+    chosen, weights = route(linear(y, router.w), router)
+    total = np.zeros_like(x)
+    for e in np.unique(chosen):
+        tok, place = np.nonzero(chosen == e)
+        h = gated(y[tok], gate_up[e], act)  # [n, n_ff]
+        total[tok] += linear(h, down[e]) * weights[tok, place, None]
+    return result(total, residual, out)
+
+
+def route(logits: F32, router: Router) -> tuple[NDArray[np.intp], F32]:
+    """Experts of each row and their weights, [n_tok, n_used] each, from logits [n_tok, n_expert]."""
+    if router.score == "softmax":
+        score = np.exp(logits - logits.max(axis=1, keepdims=True))
+    else:
+        score = 1 / (1 + np.exp(-logits))
+    order = np.argsort(-(score if router.bias is None else score + router.bias), axis=1, kind="stable")
+    chosen = order[:, : router.n_used]
+    weights = np.take_along_axis(score, chosen, axis=1)
+    weights *= np.float32(router.scale) / weights.sum(axis=1, keepdims=True)
+    return chosen, weights
+
+
 def norm(x: F32, n: Norm, *, residual: F32 | None = None, out: F32 | None = None) -> F32:
-    return _result(_norm(x, n), residual, out)
+    return result(_norm(x, n), residual, out)
 
 
 def add(x: F32, y: F32, *, out: F32 | None = None) -> F32:
@@ -114,6 +149,16 @@ def qkv_to_rows(
     kv.k[:, row : row + n_tok] = k.transpose(1, 0, 2)
     kv.v[:, row : row + n_tok] = v.transpose(1, 0, 2)
     return np.ascontiguousarray(q)
+
+
+def short_conv(bcx: F32, w: F32, kv: KvRows, row: int) -> F32:
+    b, c, x = np.split(bcx, 3, axis=1)
+    n_tok, n = len(bcx), w.shape[1]
+    kv.k[0, row : row + n_tok] = b * x
+    seen = kv.k[0, max(row - n + 1, 0) : row + n_tok].astype(np.float32)
+    seen = np.pad(seen, ((n_tok + n - 1 - len(seen), 0), (0, 0)))  # [n_tok + n - 1, n_embd]
+    y = sum(seen[i : i + n_tok] * w[:, i] for i in range(n))
+    return c * y
 
 
 def attention(q: F32, kv: KvRows, visible: Visible, scale: float, *, softcap: float = 0.0) -> F32:
@@ -213,7 +258,8 @@ def _rotate(x: F32, rope: Rope) -> F32:
     return y
 
 
-def _result(y: F32, residual: F32 | None, out: F32 | None) -> F32:
+def result(y: F32, residual: F32 | None, out: F32 | None) -> F32:
+    """y + residual, in `out` if there is one."""
     if residual is not None:
         return np.add(y, residual, out=out)
     if out is not None:
