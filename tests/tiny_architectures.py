@@ -1,6 +1,6 @@
 """A tiny random model of each architecture beyond llama and gemma3, in each form that its files come in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -124,26 +124,29 @@ def gemma2(path: Path) -> Path:
     return make_text_gguf(path, "gemma2", tensors=t, meta=_prefixed("gemma2", meta), n_layer=3, seed=22)
 
 
-def phi3(path: Path) -> Path:
+def phi3(path: Path, window: int = 0, n_layer: int = N_LAYER) -> Path:
     """A context longer than the first one, part of a head rotates."""
-    return _phi3(path, 23, n_ctx_orig=64)
+    return _phi3(path, 23, 64, window, n_layer)
 
 
 def phi3_short(path: Path) -> Path:
     """A context as long as the first one."""
-    return _phi3(path, 24, n_ctx_orig=8192)
+    return _phi3(path, 24, 8192)
 
 
-def _phi3(path: Path, seed: int, n_ctx_orig: int) -> Path:
+def _phi3(path: Path, seed: int, n_ctx_orig: int, window: int = 0, n_layer: int = N_LAYER) -> Path:
     t = Tensors(seed)
-    _fuse(t)
+    for il in range(n_layer):
+        t.matrix(f"blk.{il}.attn_qkv", N_Q + 2 * N_KV, N_EMBD)
+        t.matrix(f"blk.{il}.ffn_up", 2 * N_FF, N_EMBD)
     t.vector("rope_factors_long.weight", 4, 8.0)
     t.vector("rope_factors_short.weight", 4)
     meta: dict[str, object] = {"rope.dimension_count": 8, "rope.scaling.attn_factor": 1.2}
-    meta |= {"rope.scaling.original_context_length": n_ctx_orig, "attention.sliding_window": 0}
-    without = blocks(*(f"attn_{x}.weight" for x in "qkv"), "ffn_gate.weight")
+    meta |= {"rope.scaling.original_context_length": n_ctx_orig, "attention.sliding_window": window}
+    without = blocks(*(f"attn_{x}.weight" for x in "qkv"), "ffn_gate.weight", n_layer=n_layer)
+    meta = _prefixed("phi3", meta)
     return make_text_gguf(
-        path, "phi3", tensors=t, meta=_prefixed("phi3", meta), without=without, tied=False, seed=seed
+        path, "phi3", tensors=t, meta=meta, without=without, n_layer=n_layer, tied=False, seed=seed
     )
 
 
@@ -182,15 +185,75 @@ def _glm4(path: Path, seed: int, meta: dict[str, object]) -> Path:
     )
 
 
+def llama_experts(path: Path) -> Path:
+    """As Mixtral has them: each as large as a dense network."""
+    return _experts(path, "llama", Tensors(28), 28, n_ff=N_FF)
+
+
+def qwen3moe(path: Path, n_used: int = 2) -> Path:
+    return _experts(path, "qwen3moe", _head_norms(29, D_HEAD), 29, more={"expert_used_count": n_used})
+
+
+def qwen3vlmoe(path: Path) -> Path:
+    more: dict[str, object] = {"rope.dimension_sections": [3, 3, 2, 0], "n_deepstack_layers": 1}
+    return _experts(path, "qwen3vlmoe", _head_norms(30, D_HEAD), 30, more=more)
+
+
+def _experts(
+    path: Path, arch: str, t: Tensors, seed: int, n_ff: int = 32, more: dict[str, object] | None = None
+) -> Path:
+    """Two of five experts, of `n_ff` each, in every layer."""
+    for name in blocks("ffn"):
+        _expert_tensors(t, name, 5, n_ff)
+    meta = {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": n_ff, **(more or {})}
+    without = blocks("ffn_gate.weight", "ffn_up.weight", "ffn_down.weight")
+    return make_text_gguf(path, arch, tensors=t, meta=_prefixed(arch, meta), without=without, seed=seed)
+
+
+def _expert_tensors(t: Tensors, ffn: str, n_expert: int, n_ff: int) -> None:
+    t.matrix(f"{ffn}_gate_inp", n_expert, N_EMBD)
+    t.matrix(f"{ffn}_gate_exps", n_expert, n_ff, N_EMBD)
+    t.matrix(f"{ffn}_up_exps", n_expert, n_ff, N_EMBD)
+    t.matrix(f"{ffn}_down_exps", n_expert, N_EMBD, n_ff)
+
+
+def lfm2(path: Path) -> Path:
+    return _lfm2(path, "lfm2", Tensors(31), 31, {})
+
+
+def lfm2moe(path: Path) -> Path:
+    """The first layer is dense; a bias, not the scores, decides which experts are taken."""
+    t = Tensors(32)
+    for il in range(1, 4):
+        _expert_tensors(t, f"blk.{il}.ffn", 5, 32)
+        t.vector(f"blk.{il}.exp_probs_b.bias", 5)
+    meta: dict[str, object] = {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 32}
+    meta |= {"expert_gating_func": 2, "leading_dense_block_count": 1}
+    dense = [f"blk.{il}.ffn_{x}.weight" for il in range(1, 4) for x in ("gate", "up", "down")]
+    return _lfm2(path, "lfm2moe", t, 32, meta, dense)
+
+
+def _lfm2(
+    path: Path, arch: str, t: Tensors, seed: int, meta: dict[str, object], without: Sequence[str] = ()
+) -> Path:
+    """Layers 0, 1 and 3 convolve, layer 2 attends."""
+    attn = [f"attn_{x}.weight" for x in ("q", "k", "v", "output")]
+    for il in (0, 1, 3):
+        t.matrix(f"blk.{il}.shortconv.in_proj", 3 * N_EMBD, N_EMBD)
+        t.matrix(f"blk.{il}.shortconv.conv", N_EMBD, 3)
+        t.matrix(f"blk.{il}.shortconv.out_proj", N_EMBD, N_EMBD)
+    t.vector("blk.2.attn_q_norm.weight", D_HEAD)
+    t.vector("blk.2.attn_k_norm.weight", D_HEAD)
+    t.vector("token_embd_norm.weight", N_EMBD)
+    without = [*without, "output_norm.weight", *(f"blk.{il}.{name}" for il in (0, 1, 3) for name in attn)]
+    meta = {**meta, "attention.head_count_kv": [0, 0, N_HEAD_KV, 0], "shortconv.l_cache": 3}
+    return make_text_gguf(
+        path, arch, tensors=t, meta=_prefixed(arch, meta), without=without, n_layer=4, seed=seed
+    )
+
+
 def _prefixed(arch: str, meta: dict[str, object]) -> dict[str, object]:
     return {f"{arch}.{name}": value for name, value in meta.items()}
-
-
-def _fuse(t: Tensors) -> None:
-    """One matrix for q, k, v and one for gate and up in each block."""
-    for il in range(N_LAYER):
-        t.matrix(f"blk.{il}.attn_qkv", N_Q + 2 * N_KV, N_EMBD)
-        t.matrix(f"blk.{il}.ffn_up", 2 * N_FF, N_EMBD)
 
 
 def _biases(seed: int) -> Tensors:
@@ -208,7 +271,7 @@ def _head_norms(seed: int, d_head: int, n_layer: int = N_LAYER) -> Tensors:
     return t
 
 
-CASES: dict[str, Callable[[Path], Path]] = {
+CASES: dict[str, Callable[..., Path]] = {
     make.__name__: make
     for make in (
         qwen2,
@@ -229,5 +292,10 @@ CASES: dict[str, Callable[[Path], Path]] = {
         phi2,
         glm4,
         glm4_vision,
+        llama_experts,
+        qwen3moe,
+        qwen3vlmoe,
+        lfm2,
+        lfm2moe,
     )
 }

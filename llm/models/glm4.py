@@ -1,8 +1,8 @@
 """GLM 4 (0414): 9B and 32B; with axes of positions, the text side of GLM-4.1V, GLM-4.6V Flash and GLM-OCR.
 
 Every branch is normed before and after; gate and up are one matrix, and q, k, v have biases in some files.
-Half of a head rotates, in adjacent pairs; in the vision models pairs are half the rotated part apart, and each
-section of them turns by one axis of the position, as in Qwen 2-VL.
+Half of a head rotates, in adjacent pairs; in the vision models pairs are half the rotated part apart, and
+each section of them turns by one axis of the position, as in Qwen 2-VL.
 """
 
 from dataclasses import dataclass

@@ -2,7 +2,8 @@
 
 RMS norm, then attention with grouped heads and rotary positions on adjacent pairs; RMS norm, then
 down(silu(gate) * up). Some files bring biases, norms of queries and keys per head, an output matrix of their
-own, or a rotation stretched for long contexts: Llama 3 by factors per frequency, others linearly or by YaRN.
+own, experts (Mixtral), or a rotation stretched for long contexts: Llama 3 by factors per frequency, others
+linearly or by YaRN.
 Architectures that differ from this in a step or two are built on it.
 """
 
@@ -15,6 +16,7 @@ from llm.hparams import key
 from llm.kernels import Kernels
 from llm.kernels.operands import F32, I32, KvRows, Rope, RopeKind, Visible
 from llm.models import register
+from llm.nn import Experts, Gated
 from llm.rope import RopeTable, frequencies, yarn
 from llm.weights import Weights
 
@@ -34,6 +36,9 @@ class Hparams:
     rope_base: float = key("rope.freq_base", default=10000.0)
     rope_scaling: str = key("rope.scaling.type", default="linear")
     rope_stretch: float = key("rope.scaling.factor", default=1.0)
+    n_expert: int = key("expert_count", default=0)
+    n_expert_used: int = key("expert_used_count", default=0)
+    n_ff_expert: int = key("expert_feed_forward_length", default=lambda hp: hp.n_ff)
     yarn_fast: float = key("rope.scaling.yarn_beta_fast", default=32.0)
     yarn_slow: float = key("rope.scaling.yarn_beta_slow", default=1.0)
     yarn_log: float = key("rope.scaling.yarn_log_multiplier", default=0.0)
@@ -52,10 +57,11 @@ class Block:
             for name in ("attn_q_norm", "attn_k_norm")
         )
         self.attn_output = w.linear("attn_output", shape=(hp.n_embd, n_q))
-        self.ffn_norm = w.norm("ffn_norm", hp.eps, n=hp.n_embd)
-        gate_up = ("ffn_gate", "ffn_up") if "ffn_gate" in w else ("ffn_up",)  # one below the other already
-        self.ffn_gate_up = w.linear(*gate_up, shape=(2 * hp.n_ff, hp.n_embd))
-        self.ffn_down = w.linear("ffn_down", shape=(hp.n_embd, hp.n_ff))
+        self.ffn: Gated | Experts
+        if "ffn_gate_inp" in w:
+            self.ffn = Experts(w, (hp.n_expert, hp.n_ff_expert, hp.n_embd), hp.n_expert_used, hp.eps)
+        else:
+            self.ffn = Gated(w, hp.n_ff, hp.n_embd, hp.eps)
 
 
 @register("llama", Hparams)
@@ -111,8 +117,7 @@ class Llama:
             x, q, visible = step.wanted(x, q, visible)
         a = k.attention(q, kv, visible, self.hp.scale)  # [n_tok, n_head d_head]
         x = k.linear(a, blk.attn_output, residual=x, out=x)  # [n_tok, n_embd]
-        h = k.gated(x, blk.ffn_gate_up, "silu", norm=blk.ffn_norm)  # [n_tok, n_ff]
-        return k.linear(h, blk.ffn_down, residual=x, out=x)  # [n_tok, n_embd]
+        return blk.ffn(k, x)
 
     def logits(self, x: F32) -> F32:
         return self.k.linear(x, self.output, norm=self.output_norm)  # [n, n_vocab]

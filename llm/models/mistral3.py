@@ -34,8 +34,7 @@ class Mistral3(llama.Llama):
             x, q, visible = step.wanted(x, q, visible)
         a = k.attention(q, kv, visible, self.hp.scale)  # [n_tok, n_head d_head]
         x = k.linear(a, blk.attn_output, residual=x, out=x)  # [n_tok, n_embd]
-        h = k.gated(x, blk.ffn_gate_up, "silu", norm=blk.ffn_norm)  # [n_tok, n_ff]
-        return k.linear(h, blk.ffn_down, residual=x, out=x)  # [n_tok, n_embd]
+        return blk.ffn(k, x)
 
     def _growth(self, pos: I32) -> F32:
         """Factors of queries at `pos` [1, n_tok] -> [n_tok]; 1 within the first context."""

@@ -1,4 +1,4 @@
-"""Qwen 3-VL, text side.
+"""Qwen 3-VL, text side, dense and with experts.
 
 Qwen 3 whose positions have axes, as in Qwen 2-VL, but pairs take turns: time, height, width, time, ... Rows
 of a picture are wider than the model: what follows the first n_embd numbers is added after the first layers,
@@ -24,6 +24,7 @@ class Hparams(llama.Hparams):
     n_deep: int = key("n_deepstack_layers", default=0)
 
 
+@register("qwen3vlmoe", Hparams)
 @register("qwen3vl", Hparams)
 class Qwen3VL(llama.Llama):
     hp: Hparams

@@ -25,10 +25,8 @@ PROMPT: tuple[list[int] | tuple[int, int], ...] = (
     (4, 2),
     IDS[8:14],
 )  # tokens, grids
-GRIDS, LINES = (
-    ("qwen2vl", "qwen3vl", "glm4_vision"),
-    ("granite", "granite_deep"),
-)  # how positions of pictures run
+GRIDS = ("qwen2vl", "qwen3vl", "qwen3vlmoe", "glm4_vision")  # positions of pictures have axes
+LINES = ("granite", "granite_deep", "lfm2")  # they go on one by one
 
 
 def picture(grid: tuple[int, int], width: int) -> np.ndarray:
