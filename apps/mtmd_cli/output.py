@@ -8,11 +8,15 @@ import sys
 
 from mtmd_cli.status import OutputError
 
+# Escape sequences in an answer are text; a terminal would obey them.
+_VISIBLE = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "�")
+
 
 class Output:
     def __init__(self) -> None:
         if sys.stdout is None:
             raise OutputError("standard output is closed, there is nowhere to put the answer")
+        self._terminal = sys.stdout.isatty()
         self._held = ""  # line breaks that may turn out to be the last
 
     def text(self, delta: str) -> None:
@@ -32,7 +36,7 @@ class Output:
 
     def _write(self, text: str) -> None:
         try:
-            sys.stdout.write(text)
+            sys.stdout.write(text.translate(_VISIBLE) if self._terminal else text)
             sys.stdout.flush()
         except BrokenPipeError:
             raise

@@ -64,7 +64,9 @@ def gather(options: Options, console: Console) -> Request:
             question = TRANSCRIBE if {m.kind for m in named} == {"audio"} else DESCRIBE
             return Request(system, media, _content(media, "", question))
         if not _is_terminal(sys.stdin):
-            raise UsageError("nothing to answer: -p gives a question, --conversation chats over a pipe")
+            raise UsageError(
+                "nothing to answer: --image, --audio and -p say what; --conversation chats over a pipe"
+            )
     return Request(system, media, None)
 
 

@@ -163,6 +163,15 @@ def test_a_second_ctrl_c_leaves(pipeline: FakePipeline, chat: Chat) -> None:
     assert len(pipeline.asked) == 1
 
 
+def test_escape_sequences_are_kept_from_terminals_only(
+    pipeline: FakePipeline, chat: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline.deltas = ("\x1b]0;title\x07 a\tb\nc\x9b",)
+    assert chat(["Hello"])[1] == "\x1b]0;title\x07 a\tb\nc\x9b\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert chat(["Hello"])[1] == "\ufffd]0;title\ufffd a\tb\nc\ufffd\n"
+
+
 def test_json_gives_one_object_for_each_answer(pipeline: FakePipeline, chat: Chat) -> None:
     _, out, _ = chat(["Hello", "Again"], "--json")
     assert out.count('"text": "A red circle.') == 2 and out.count("\n") == 2
