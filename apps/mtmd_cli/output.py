@@ -13,6 +13,8 @@ _VISIBLE = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "�")
 
 
 class Output:
+    """Raises OutputError when the text cannot be written, BrokenPipeError when nobody reads it any more."""
+
     def __init__(self) -> None:
         if sys.stdout is None:
             raise OutputError("standard output is closed, there is nowhere to put the answer")
