@@ -1,6 +1,6 @@
 """Ours against the native peer, in turn in one run: prefill, decode, encode, cold start; medians and ratios.
 
-    python benchmarks/compare.py --peer V/bin/python --models models [--threads 2] [--repeat 5] [--only decode]
+    python benchmarks/compare.py --peer V/bin/python --models models [--threads 2] [--only decode]
 
 V is a venv with llama-cpp-python built from its sdist for this machine. `models` holds the files of
 tools/fetch_models.sh; every GGUF in it is measured. The picture tower is a random one of SigLIP-base size. A
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,17 +103,13 @@ TEXT_LINES = {
 }
 
 
-def text_rows(args: argparse.Namespace, model: Path, lines: list[str]) -> list[Row]:
-    rows = []
+def text_rows(args: argparse.Namespace, model: Path, lines: list[str]) -> Iterator[Row]:
     with Match(args) as match:
         match.load(model)
         for line in lines:
             n, command = TEXT_LINES[line]
             s = match.seconds(**command)
-            rows.append(
-                Row(f"{model.stem} {line}", n / s["ours"], n / s["peer"], "t/s", s["peer"] / s["ours"])
-            )
-    return rows
+            yield Row(f"{model.stem} {line}", n / s["ours"], n / s["peer"], "t/s", s["peer"] / s["ours"])
 
 
 def encode_row(args: argparse.Namespace, folder: Path, text: Path) -> Row:
@@ -133,8 +130,8 @@ def encode_row(args: argparse.Namespace, folder: Path, text: Path) -> Row:
 
 def cold_start_row(args: argparse.Namespace, model: Path) -> Row:
     """A new process until its first token."""
-    ours = [sys.executable, "-m", "mtmd_cli", "-m", str(model), "-p", "Hi", "-n", "1", "--temp", "0"]
-    ours += ["-t", str(args.threads)]
+    ours = [sys.executable, "-c", "from mtmd_cli.main import main; main()"]
+    ours += ["-m", str(model), "-p", "Hi", "-n", "1", "--temp", "0", "-t", str(args.threads)]
     peer = (
         "import sys; sys.path.insert(0, sys.argv[1]); from tests.peer.driver import Peer;"
         "p = Peer(sys.argv[2], threads=int(sys.argv[3])); print(p.generate(['Hi'], 1))"
@@ -150,6 +147,19 @@ def cold_start_row(args: argparse.Namespace, model: Path) -> Row:
     return Row(f"{model.stem} cold start to first token", s["ours"], s["peer"], "s", s["peer"] / s["ours"])
 
 
+def all_rows(args: argparse.Namespace, models: list[Path]) -> Iterator[Row]:
+    lines = [line for line in TEXT_LINES if args.only in line]
+    for model in models:
+        if lines:
+            yield from text_rows(args, model, lines)
+        if args.only in "cold start":
+            yield cold_start_row(args, model)
+    if args.only in "encode":
+        with tempfile.TemporaryDirectory() as folder:
+            text = next((m for m in models if "SmolLM2" in m.name), models[0])
+            yield encode_row(args, Path(folder), text)
+
+
 def main() -> None:
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--peer", required=True, help="python of a venv with llama-cpp-python")
@@ -163,20 +173,9 @@ def main() -> None:
     models = sorted(args.models.glob("*.gguf"))
     if not models:
         sys.exit(f"no GGUF file in {args.models}")
-    rows = []
-    lines = [line for line in TEXT_LINES if args.only in line]
-    for model in models:
-        if lines:
-            rows += text_rows(args, model, lines)
-        if args.only in "cold start":
-            rows.append(cold_start_row(args, model))
-    if args.only in "encode":
-        with tempfile.TemporaryDirectory() as folder:
-            text = next((m for m in models if "SmolLM2" in m.name), models[0])
-            rows.append(encode_row(args, Path(folder), text))
-    print("| what | ours | peer | ratio |\n|---|---|---|---|")
-    for r in rows:
-        print(f"| {r.what} | {r.ours:.3g} {r.unit} | {r.peer:.3g} {r.unit} | {r.ratio:.2f} |")
+    print("| what | ours | peer | ratio |\n|---|---|---|---|", flush=True)
+    for r in all_rows(args, models):
+        print(f"| {r.what} | {r.ours:.3g} {r.unit} | {r.peer:.3g} {r.unit} | {r.ratio:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

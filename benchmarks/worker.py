@@ -1,4 +1,4 @@
-"""One side of a comparison: a process that loads a model and times what it is told to, one JSON line a command.
+"""One side of a comparison: a process that loads a model and times what it is told to, line by line.
 
     python benchmarks/worker.py ours|peer THREADS      commands on standard input, seconds on standard output
 
