@@ -50,7 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         elif isinstance(error, MemoryError):
             console.error("out of memory; a smaller context (-c) or model needs less")
         else:
-            console.error(f"{type(error).__name__}: {error} (this is a bug; --verbose shows where)")
+            first = str(error).partition("\n")[0]
+            console.error(f"{type(error).__name__}: {first} (this is a bug; --verbose shows where)")
         abandon()
         return status_of(error)
     finally:
