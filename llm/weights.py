@@ -88,6 +88,10 @@ class Weights:
         """The shape of the tensor of exactly this name."""
         return self._tensor(name, None).shape
 
+    def skip(self) -> None:
+        """Count all tensors of this view as read: the model does without them."""
+        self._read |= {name for name in self._gguf.tensors if name.startswith(self._prefix)}
+
     def check_all_read(self, apart_from: Iterable[str] = ()) -> None:
         """ModelError when a tensor was never asked for, save those with one of the prefixes `apart_from`."""
         known = tuple(apart_from)

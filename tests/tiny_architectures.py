@@ -169,20 +169,30 @@ def glm4(path: Path) -> Path:
 
 
 def glm4_vision(path: Path) -> Path:
-    """Positions have axes."""
-    return _glm4(path, 27, {"rope.dimension_count": 16, "rope.dimension_sections": [2, 3, 3, 0]})
+    """Positions have axes, and the last layer predicts further tokens."""
+    meta = {"rope.dimension_count": 16, "rope.dimension_sections": [2, 3, 3, 0], "nextn_predict_layers": 1}
+    return _glm4(path, 27, meta, 3)
 
 
-def _glm4(path: Path, seed: int, meta: dict[str, object]) -> Path:
-    t = _biases(seed)
-    for name in blocks("post_attention_norm", "post_ffw_norm"):
+def _glm4(path: Path, seed: int, meta: dict[str, object], n_layer: int = N_LAYER) -> Path:
+    t = _biases(seed, n_layer)
+    for name in blocks("post_attention_norm", "post_ffw_norm", n_layer=n_layer):
         t.vector(f"{name}.weight", N_EMBD)
-    for name in blocks("ffn_up"):
+    for name in blocks("ffn_up", n_layer=n_layer):
         t.matrix(name, 2 * N_FF, N_EMBD)
-    without = blocks("ffn_gate.weight")
+    if "nextn_predict_layers" in meta:
+        _further(t, n_layer - 1)
+    without = blocks("ffn_gate.weight", n_layer=n_layer)
     return make_text_gguf(
-        path, "glm4", tensors=t, meta=_prefixed("glm4", meta), without=without, tied=False, seed=seed
+        path, "glm4", tensors=t, meta=_prefixed("glm4", meta), without=without, n_layer=n_layer, seed=seed
     )
+
+
+def _further(t: Tensors, il: int) -> None:
+    """What layer `il` has in order to predict further tokens."""
+    t.matrix(f"blk.{il}.nextn.eh_proj", N_EMBD, 2 * N_EMBD)
+    t.vector(f"blk.{il}.nextn.enorm.weight", N_EMBD)
+    t.vector(f"blk.{il}.nextn.hnorm.weight", N_EMBD)
 
 
 def llama_experts(path: Path) -> Path:
@@ -215,6 +225,49 @@ def _expert_tensors(t: Tensors, ffn: str, n_expert: int, n_ff: int) -> None:
     t.matrix(f"{ffn}_gate_exps", n_expert, n_ff, N_EMBD)
     t.matrix(f"{ffn}_up_exps", n_expert, n_ff, N_EMBD)
     t.matrix(f"{ffn}_down_exps", n_expert, N_EMBD, n_ff)
+
+
+def glm4moe(path: Path) -> Path:
+    """The first layer is dense, the others have a network for all rows; the last predicts further tokens."""
+    return _glm4moe(path, 33, {"rope.dimension_count": 8})
+
+
+def glm4moe_vision(path: Path) -> Path:
+    """Positions have axes; weights of experts are not made to sum to 1."""
+    more: dict[str, object] = {"rope.dimension_count": 16, "rope.dimension_sections": [2, 3, 3, 0]}
+    return _glm4moe(path, 34, {**more, "expert_weights_norm": False})
+
+
+def _glm4moe(path: Path, seed: int, more: dict[str, object]) -> Path:
+    t = _biases(seed, 4)
+    for name in blocks("post_attention_norm.weight", n_layer=4):
+        t.vector(name, N_EMBD)
+    for il in (1, 2, 3):
+        _expert_tensors(t, f"blk.{il}.ffn", 5, 32)
+        t.vector(f"blk.{il}.exp_probs_b.bias", 5)
+        t.matrix(f"blk.{il}.ffn_gate_shexp", 32, N_EMBD)
+        t.matrix(f"blk.{il}.ffn_up_shexp", 32, N_EMBD)
+        t.matrix(f"blk.{il}.ffn_down_shexp", N_EMBD, 32)
+    _further(t, 3)
+    meta: dict[str, object] = {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 32}
+    meta |= {"expert_shared_count": 1, "leading_dense_block_count": 1, "nextn_predict_layers": 1}
+    meta |= {"expert_weights_norm": True, "expert_weights_scale": 1.5, **more}
+    without = [f"blk.{il}.ffn_{x}.weight" for il in (1, 2, 3) for x in ("gate", "up", "down")]
+    without += blocks("ffn_norm.weight", n_layer=4)
+    meta = _prefixed("glm4moe", meta)
+    return make_text_gguf(
+        path, "glm4moe", tensors=t, meta=meta, without=without, n_layer=4, tied=False, seed=seed
+    )
+
+
+def minicpm(path: Path) -> Path:
+    return make_text_gguf(path, "minicpm", seed=35)
+
+
+def paddleocr(path: Path) -> Path:
+    return make_text_gguf(
+        path, "paddleocr", meta={"paddleocr.rope.dimension_sections": [2, 3, 3, 0]}, seed=36
+    )
 
 
 def lfm2(path: Path) -> Path:
@@ -256,9 +309,9 @@ def _prefixed(arch: str, meta: dict[str, object]) -> dict[str, object]:
     return {f"{arch}.{name}": value for name, value in meta.items()}
 
 
-def _biases(seed: int) -> Tensors:
+def _biases(seed: int, n_layer: int = N_LAYER) -> Tensors:
     t = Tensors(seed)
-    for il in range(N_LAYER):
+    for il in range(n_layer):
         for x, n in (("q", N_Q), ("k", N_KV), ("v", N_KV)):
             t.vector(f"blk.{il}.attn_{x}.bias", n, 0)
     return t
@@ -297,5 +350,9 @@ CASES: dict[str, Callable[..., Path]] = {
         qwen3vlmoe,
         lfm2,
         lfm2moe,
+        glm4moe,
+        glm4moe_vision,
+        minicpm,
+        paddleocr,
     )
 }

@@ -55,7 +55,7 @@ class Linear:
 class Router:
     """Which experts a row goes to: the `n_used` that have most of score(W x) + bias, W [n_expert, n_embd].
 
-    What they give counts by their scores, without bias, made to sum to `scale`.
+    What they give counts by their scores, without bias, made to sum to 1 if `normed`, times `scale`.
     """
 
     w: Linear
@@ -63,6 +63,7 @@ class Router:
     score: Score = "softmax"
     bias: F32 | None = None
     scale: float = 1.0
+    normed: bool = True
 
 
 class Embedding:

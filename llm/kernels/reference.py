@@ -102,13 +102,15 @@ def route(logits: F32, router: Router) -> tuple[NDArray[np.intp], F32]:
     """Experts of each row and their weights, [n_tok, n_used] each, from logits [n_tok, n_expert]."""
     if router.score == "softmax":
         score = np.exp(logits - logits.max(axis=1, keepdims=True))
+        score /= score.sum(axis=1, keepdims=True)
     else:
         score = 1 / (1 + np.exp(-logits))
     order = np.argsort(-(score if router.bias is None else score + router.bias), axis=1, kind="stable")
     chosen = order[:, : router.n_used]
     weights = np.take_along_axis(score, chosen, axis=1)
-    weights *= np.float32(router.scale) / weights.sum(axis=1, keepdims=True)
-    return chosen, weights
+    if router.normed:
+        weights /= weights.sum(axis=1, keepdims=True)
+    return chosen, weights * np.float32(router.scale)
 
 
 def norm(x: F32, n: Norm, *, residual: F32 | None = None, out: F32 | None = None) -> F32:

@@ -2,7 +2,8 @@
 
 Every branch is normed before and after; gate and up are one matrix, and q, k, v have biases in some files.
 Half of a head rotates, in adjacent pairs; in the vision models pairs are half the rotated part apart, and
-each section of them turns by one axis of the position, as in Qwen 2-VL.
+each section of them turns by one axis of the position, as in Qwen 2-VL. Last layers that predict further
+tokens are left out.
 """
 
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ class Hparams:
     eps: float = key("attention.layer_norm_rms_epsilon")
     n_rot: int = key("rope.dimension_count", default=lambda hp: hp.d_head)
     rope_base: float = key("rope.freq_base", default=10000.0)
+    n_further: int = key("nextn_predict_layers", default=0)
     sections: tuple[int, ...] = key("rope.dimension_sections", default=())
 
 
@@ -54,10 +56,13 @@ class Glm4:
         self.hp, self.k = hp, k
         self.n_ctx_train, self.n_embd = hp.n_ctx, hp.n_embd
         self.n_vocab = w.shape("token_embd.weight")[0]
-        self.kv_shapes = [(hp.n_head_kv, hp.d_head)] * hp.n_layer
+        n_layer = hp.n_layer - hp.n_further
+        self.kv_shapes = [(hp.n_head_kv, hp.d_head)] * n_layer
         table = (self.n_vocab, hp.n_embd)
         self.token_embd = w.embedding("token_embd", table)
-        self.blk = [Block(hp, w[f"blk.{il}"]) for il in range(hp.n_layer)]
+        self.blk = [Block(hp, w[f"blk.{il}"]) for il in range(n_layer)]
+        for il in range(n_layer, hp.n_layer):
+            w[f"blk.{il}"].skip()
         self.output_norm = w.norm("output_norm", hp.eps, n=hp.n_embd)
         self.output = w.linear("output" if "output" in w else "token_embd", shape=table)
         freqs = frequencies(hp.n_rot, hp.rope_base)

@@ -1,4 +1,4 @@
-"""Granite 3 and 4, dense, and the text side of Granite Vision.
+"""Granite 3 and 4, dense, and the text side of Granite Vision; MiniCPM, with other scales.
 
 Llama with four scales: of what enters the first layer, of scores, of what each branch adds, and of logits.
 The one of branches goes into the unit that rows are kept in: the input is scaled, once, and norms forget it.
@@ -28,6 +28,16 @@ class Hparams(llama.Hparams):
     rotates: bool = key("rope.scaling.finetuned", default=True)
 
 
+@dataclass(frozen=True)
+class MiniCpmHparams(Hparams):
+    """Scales that older files do without."""
+
+    embedding_scale: float = key("embedding_scale", default=12.0)
+    residual_scale: float = key("residual_scale", default=lambda hp: 1.4 / hp.n_layer**0.5)
+    logit_scale: float = key("logit_scale", default=lambda hp: 256 / hp.n_embd)
+
+
+@register("minicpm", MiniCpmHparams)
 @register("granite", Hparams)
 class Granite(llama.Llama):
     hp: Hparams

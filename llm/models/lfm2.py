@@ -35,6 +35,7 @@ class Hparams:
     n_expert: int = key("expert_count", default=0)
     n_expert_used: int = key("expert_used_count", default=0)
     n_ff_expert: int = key("expert_feed_forward_length", default=lambda hp: hp.n_ff)
+    expert_gating: int = key("expert_gating_func", default=2)
     expert_scale: float = key("expert_weights_scale", default=1.0)
 
 
@@ -81,8 +82,8 @@ class Block:
         self.mix = Attention(hp, n_head_kv, w) if n_head_kv else Convolution(hp, w)
         self.ffn: Gated | Experts
         if "ffn_gate_inp" in w:
-            shape = (hp.n_expert, hp.n_ff_expert, hp.n_embd)
-            self.ffn = Experts(w, shape, hp.n_expert_used, hp.eps, "sigmoid", hp.expert_scale)
+            shape = hp.n_expert, hp.n_ff_expert, hp.n_embd
+            self.ffn = Experts(w, shape, hp.n_expert_used, hp.eps, hp.expert_gating, hp.expert_scale, True)
         else:
             self.ffn = Gated(w, hp.n_ff, hp.n_embd, hp.eps)
 

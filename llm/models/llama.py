@@ -39,6 +39,9 @@ class Hparams:
     n_expert: int = key("expert_count", default=0)
     n_expert_used: int = key("expert_used_count", default=0)
     n_ff_expert: int = key("expert_feed_forward_length", default=lambda hp: hp.n_ff)
+    expert_gating: int = key("expert_gating_func", default=1)
+    expert_scale: float = key("expert_weights_scale", default=1.0)
+    expert_normed: bool = key("expert_weights_norm", default=True)
     yarn_fast: float = key("rope.scaling.yarn_beta_fast", default=32.0)
     yarn_slow: float = key("rope.scaling.yarn_beta_slow", default=1.0)
     yarn_log: float = key("rope.scaling.yarn_log_multiplier", default=0.0)
@@ -59,7 +62,9 @@ class Block:
         self.attn_output = w.linear("attn_output", shape=(hp.n_embd, n_q))
         self.ffn: Gated | Experts
         if "ffn_gate_inp" in w:
-            self.ffn = Experts(w, (hp.n_expert, hp.n_ff_expert, hp.n_embd), hp.n_expert_used, hp.eps)
+            shape = hp.n_expert, hp.n_ff_expert, hp.n_embd
+            how = hp.expert_gating, hp.expert_scale, hp.expert_normed
+            self.ffn = Experts(w, shape, hp.n_expert_used, hp.eps, *how)
         else:
             self.ffn = Gated(w, hp.n_ff, hp.n_embd, hp.eps)
 

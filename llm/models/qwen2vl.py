@@ -1,4 +1,4 @@
-"""Qwen 2-VL, 2.5-VL and 2.5-Omni, text side.
+"""Qwen 2-VL, 2.5-VL and 2.5-Omni, text side, and that of PaddleOCR-VL.
 
 Qwen 2 whose positions have axes ("M-RoPE"): text counts all of them up together; rows of a picture share
 their time and have a height and width each; and every section of a head's pairs turns by one axis. Text goes
@@ -20,6 +20,7 @@ class Hparams(llama.Hparams):
     )  # pairs of time, height, width and a spare axis
 
 
+@register("paddleocr", Hparams)
 @register("qwen2vl", Hparams)
 class Qwen2VL(llama.Llama):
     hp: Hparams

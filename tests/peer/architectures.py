@@ -25,7 +25,13 @@ PROMPT: tuple[list[int] | tuple[int, int], ...] = (
     (4, 2),
     IDS[8:14],
 )  # tokens, grids
-GRIDS = ("qwen2vl", "qwen3vl", "qwen3vlmoe", "glm4_vision")  # positions of pictures have axes
+GRIDS = (
+    "qwen2vl",
+    "qwen3vl",
+    "qwen3vlmoe",
+    "glm4_vision",
+    "glm4moe_vision",
+)  # positions of pictures have axes
 LINES = ("granite", "granite_deep", "lfm2")  # they go on one by one
 
 

@@ -1,5 +1,6 @@
 """Experts, short convolutions and scales of rows, each against its definition."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,17 +27,18 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_gguf(tmp_path_factory.mktemp("experts") / "e.gguf", "llama", {}, tensors, {})
 
 
-def by_definition(x: F32, score: Score, bias: F32 | None, scale: float) -> F32:
+def by_definition(x: F32, score: Score, bias: F32 | None, scale: float, normed: bool = True) -> F32:
     """Row by row, in float64."""
     out = np.zeros_like(x, np.float64)
     for t, row in enumerate(x.astype(np.float64)):
         logits = INP @ row
         scores = np.exp(logits) / np.exp(logits).sum() if score == "softmax" else 1 / (1 + np.exp(-logits))
         best = np.argsort(scores if bias is None else scores + bias)[::-1][:N_USED]
+        total = scores[best].sum() if normed else 1
         for e in best:
             gate = GATE[e] @ row
             h = gate / (1 + np.exp(-gate)) * (UP[e] @ row)
-            out[t] += scale * scores[e] / scores[best].sum() * (DOWN[e] @ h)
+            out[t] += scale * scores[e] / total * (DOWN[e] @ h)
     return out.astype(np.float32)
 
 
@@ -50,6 +52,9 @@ def test_experts(path: Path, kernels: Kernels, n_tok: int, score: Score, bias: F
     x = np.random.default_rng(n_tok).standard_normal((n_tok, N_EMBD)).astype(np.float32)
     expected = by_definition(x, score, bias, 2.0)
     np.testing.assert_allclose(kernels.experts(x, router, gate_up, down, "silu"), expected, atol=2e-5)
+    free = by_definition(x, score, bias, 2.0, normed=False)
+    as_they_are = replace(router, normed=False)
+    np.testing.assert_allclose(kernels.experts(x, as_they_are, gate_up, down, "silu"), free, atol=2e-5)
     norm = Norm(np.full(N_EMBD, 2, np.float32), 1e-6)
     normed = by_definition(reference.norm(x, norm), score, bias, 2.0) + x
     result = kernels.experts(x, router, gate_up, down, "silu", norm=norm, residual=x, out=x)
