@@ -13,7 +13,7 @@ class Span:
     """`n_tok` rows for the decoder, from `ids` or from `rows`.
 
     ids     int32 [n_tok], or None for a medium
-    rows    gives float32 [n_tok, n_level n_embd] when called, which happens only if they are not in the cache yet
+    rows    gives float32 [n_tok, n_level n_embd] when called: only if they are not in the cache yet
     pos     int32 [n_axis, n_tok] relative to the span's start, or None for 0, 1, 2, ...
     n_pos   positions that the span takes up: the next span starts there
     causal  False: rows of the span all see each other, so they are decoded in one piece
@@ -44,8 +44,10 @@ def media(
     pos: I32 | None = None,
     n_pos: int | None = None,
 ) -> Span:
-    """The rows of one medium, whose content is named by `key`. Unless `n_pos` is given, it takes up the positions
-    up to the largest in `pos`."""
+    """The rows of one medium, whose content is named by `key`.
+
+    Unless `n_pos` is given, it takes up the positions up to the largest in `pos`.
+    """
     assert n_tok > 0 and key, (n_tok, key)
     assert pos is None or pos.shape[1] == n_tok, pos.shape
     if n_pos is None:

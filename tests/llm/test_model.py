@@ -92,7 +92,7 @@ REAL = ["SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"]
 @pytest.mark.model
 @pytest.mark.parametrize("name", REAL)
 def test_greedy_answers_equal_the_peers(models: Path, name: str) -> None:
-    """Most of ten. Where they part, the two tokens were close: the peer's own logits are 0.1 off on average."""
+    """Most of ten. Where they part, the tokens were close: the peer's own logits are 0.1 off on average."""
     golden = json.loads((GOLDEN / "greedy.json").read_text())[name]
     model = llm.load(models / name, n_ctx=512)
     n_equal = 0

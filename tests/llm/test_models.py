@@ -54,7 +54,7 @@ def test_token_by_token_equals_prefill(tiny: Path, kernels: Kernels) -> None:
 
 @pytest.mark.parametrize("kind", ["Q8_0", "Q4_1", "BF16"])
 def test_token_by_token_equals_prefill_in_any_format(kind: str, tmp_path: Path, kernels: Kernels) -> None:
-    """Nearly: one row is multiplied by int8 products where many are by bfloat16 ones, both within tolerance."""
+    """Nearly: one row is multiplied by int8 products, many by bfloat16 ones, both within tolerance."""
     path = make_text_gguf(tmp_path / "m.gguf", types={"blk.*": kind, "token_embd.*": "Q8_0"})
     whole = context(path, kernels).decode(tokens(IDS), "all")
     c = context(path, kernels)
