@@ -26,7 +26,7 @@ class Kernels(Protocol):
     def load_linear(
         self, tensors: Sequence[Tensor], bias: F32 | None = None, precision: Precision = "auto"
     ) -> Linear:
-        """The rows of all `tensors` (each [n_out_i, ...], the rest flattened to n_in) as one; bias [n_out]."""
+        """The rows of all `tensors` (each [n_out_i, ...], flattened to n_in) as one; bias [n_out]."""
 
     def load_embedding(self, tensor: Tensor) -> Embedding:
         """The table [n_vocab, n_embd]; its rows stay in the file's format until they are read."""
@@ -71,6 +71,9 @@ class Kernels(Protocol):
 
     def add(self, x: F32, y: F32, *, out: F32 | None = None) -> F32:
         """x + y, shapes alike."""
+
+    def mul(self, x: F32, y: F32, *, out: F32 | None = None) -> F32:
+        """x * y, shapes alike; either may be a slice of a larger array."""
 
     def scale(self, x: F32, factors: F32, *, out: F32 | None = None) -> F32:
         """Each row times a factor of its own: x [n_tok, ...], factors [n_tok]."""

@@ -1,6 +1,6 @@
 """The peer (llama.cpp through llama-cpp-python's ctypes bindings) as an oracle and a pace-maker.
 
-Runs under the peer's own interpreter, never under ours: `python -m venv V && V/bin/pip install llama-cpp-python`
+Runs under the peer's own interpreter, never under ours: `pip install llama-cpp-python` in a venv of its own
 builds it for the machine in about ten minutes. `EXTRA_BUFFERS = False` turns its repacked weights off, for
 builds whose AMX code does not run.
 """
@@ -9,8 +9,8 @@ import ctypes
 import time
 from collections.abc import Sequence
 
-import llama_cpp.llama_cpp as L
-import llama_cpp.mtmd_cpp as M
+import llama_cpp.llama_cpp as L  # noqa: N812
+import llama_cpp.mtmd_cpp as M  # noqa: N812
 import numpy as np
 
 MARKER = "<__media__>"
