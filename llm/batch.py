@@ -23,6 +23,11 @@ class Piece:
     def n_tok(self) -> int:
         return self.stop - self.start
 
+    def ids(self) -> I32:
+        """Token ids [n_tok]; 0 for rows of media."""
+        ids = self.span.ids
+        return np.zeros(self.n_tok, np.int32) if ids is None else ids[self.start : self.stop]
+
     def pos(self, n_axis: int) -> I32:
         """Positions [n_axis, n_tok]; text has the same one on all axes."""
         if self.span.pos is not None:

@@ -16,12 +16,14 @@ KvType = Literal["f16", "f32"]
 class Step:
     """Rows row..row+n_tok are entering the cache; the last `n_want` of them want an output (at least one).
 
+    ids  int32 [n_tok], their tokens; 0 for rows of media
     pos  int32 [n_axis, n_tok], their positions
     hi   int32 [n_tok], each sees the cache rows before hi
     kv   the cache, layer by layer
     deep float32 [n_tok, n_embd] each, to add after the first layers: what rows of media bring for these
     """
 
+    ids: I32
     pos: I32
     hi: I32
     row: int
@@ -38,8 +40,14 @@ class Step:
         """The rows that each new row sees; with `window`, only that many up to and including itself."""
         if not window:
             return Visible(np.zeros_like(self.hi), self.hi)
-        own = np.arange(self.row, self.row + len(self.hi), dtype=np.int32)
-        return Visible(np.maximum(own - np.int32(window - 1), 0), self.hi)
+        return Visible(np.maximum(self._own() - np.int32(window - 1), 0), self.hi)
+
+    def earlier(self) -> Visible:
+        """The rows up to and including each new row itself, even where the rows of a block see each other."""
+        return Visible(np.zeros_like(self.hi), self._own() + np.int32(1))
+
+    def _own(self) -> I32:
+        return np.arange(self.row, self.row + len(self.hi), dtype=np.int32)
 
     def wanted(self, x: F32, q: F32, visible: Visible) -> tuple[F32, F32, Visible]:
         """Cut down to the rows that want an output; in the last layer nothing needs the others any more."""

@@ -111,6 +111,7 @@ class Context:
             x, *deep = _levels(parts, arch.n_embd)
             n_want = len(x) if want == "all" else 1
             step = Step(
+                np.concatenate([p.ids() for p in pieces]),
                 np.concatenate([p.pos(arch.n_axis) for p in pieces], axis=1),
                 np.concatenate([p.hi() for p in pieces]),
                 pieces[0].row,

@@ -8,6 +8,7 @@ from llm.kernels.matmul import embed, gated, linear, load_embedding, load_linear
 from llm.kernels.norm import norm
 from llm.kernels.reference import (
     add,
+    mul,
     patches,
     pixel_shuffle,
     scale,
@@ -29,6 +30,7 @@ __all__ = [
     "linear",
     "load_embedding",
     "load_linear",
+    "mul",
     "norm",
     "patches",
     "pixel_shuffle",

@@ -121,6 +121,10 @@ def add(x: F32, y: F32, *, out: F32 | None = None) -> F32:
     return np.add(x, y, out=out)
 
 
+def mul(x: F32, y: F32, *, out: F32 | None = None) -> F32:
+    return np.multiply(x, y, out=out)
+
+
 def scale(x: F32, factors: F32, *, out: F32 | None = None) -> F32:
     return np.multiply(x, factors.reshape(-1, *[1] * (x.ndim - 1)), out=out)
 
