@@ -112,6 +112,63 @@ def mistral3_plain(path: Path) -> Path:
     return make_text_gguf(path, "mistral3", seed=21)
 
 
+def gemma4(path: Path, local: Sequence[bool] = (True, True, False)) -> Path:
+    """As 31B: layer 2 of three sees everything, with wider heads, fewer of them for keys, and no values."""
+    t = _gemma4_tensors(37, local, [2, 2, 1], [N_FF] * 3)
+    return _gemma4(path, 37, t, local, {"attention.head_count_kv": [2, 2, 1]}, ["blk.2.attn_v.weight"])
+
+
+def gemma4_small(path: Path) -> Path:
+    """As E2B: the last three layers have no keys and values, but wider networks; tokens add to each layer."""
+    local = [True, True, False, True, True, False]
+    n_ff = [N_FF] * 3 + [2 * N_FF] * 3
+    t = _gemma4_tensors(38, local, [2] * 6, n_ff)
+    t.matrix("per_layer_token_embd", 274, 6 * 8)
+    t.matrix("per_layer_model_proj", 6 * 8, N_EMBD)
+    t.vector("per_layer_proj_norm.weight", 8)
+    for name in blocks("", n_layer=6):
+        t.matrix(f"{name}inp_gate", 8, N_EMBD)
+        t.matrix(f"{name}proj", N_EMBD, 8)
+        t.vector(f"{name}post_norm.weight", N_EMBD)
+    meta: dict[str, object] = {"attention.shared_kv_layers": 3, "feed_forward_length": n_ff}
+    without = [f"blk.{il}.attn_{x}.weight" for il in (3, 4, 5) for x in ("k", "v")]
+    return _gemma4(path, 38, t, local, {**meta, "embedding_length_per_layer_input": 8}, without)
+
+
+def _gemma4_tensors(seed: int, local: Sequence[bool], n_head_kv: list[int], n_ff: list[int]) -> Tensors:
+    t = Tensors(seed)
+    for il, is_local in enumerate(local):
+        d_head = D_HEAD if is_local else 2 * D_HEAD
+        t.matrix(f"blk.{il}.attn_q", N_HEAD * d_head, N_EMBD)
+        t.matrix(f"blk.{il}.attn_k", n_head_kv[il] * d_head, N_EMBD)
+        t.matrix(f"blk.{il}.attn_v", n_head_kv[il] * d_head, N_EMBD)
+        t.matrix(f"blk.{il}.attn_output", N_EMBD, N_HEAD * d_head)
+        t.matrix(f"blk.{il}.ffn_gate", n_ff[il], N_EMBD)
+        t.matrix(f"blk.{il}.ffn_up", n_ff[il], N_EMBD)
+        t.matrix(f"blk.{il}.ffn_down", N_EMBD, n_ff[il])
+        t.vector(f"blk.{il}.attn_q_norm.weight", d_head)
+        t.vector(f"blk.{il}.attn_k_norm.weight", d_head)
+        t.vector(f"blk.{il}.post_attention_norm.weight", N_EMBD)
+        t.vector(f"blk.{il}.post_ffw_norm.weight", N_EMBD)
+        t.vector(f"blk.{il}.layer_output_scale.weight", 1)
+    t["rope_freqs.weight"] = np.array([1] * 4 + [1e30] * 12, np.float32)
+    return t
+
+
+def _gemma4(
+    path: Path, seed: int, t: Tensors, local: Sequence[bool], more: dict[str, object], without: Sequence[str]
+) -> Path:
+    meta: dict[str, object] = {"attention.key_length": 2 * D_HEAD, "attention.value_length": 2 * D_HEAD}
+    meta |= {"attention.key_length_swa": D_HEAD, "attention.value_length_swa": D_HEAD}
+    meta |= {"attention.sliding_window": 8, "attention.sliding_window_pattern": local}
+    meta |= {"rope.freq_base": 1e6, "rope.freq_base_swa": 1e4, "final_logit_softcapping": 30.0}
+    meta |= {"rope.dimension_count": 2 * D_HEAD, "rope.dimension_count_swa": D_HEAD}
+    meta = _prefixed("gemma4", {"embedding_length_per_layer_input": 0, **meta, **more})
+    return make_text_gguf(
+        path, "gemma4", tensors=t, meta=meta, without=without, n_layer=len(local), seed=seed
+    )
+
+
 def gemma2(path: Path) -> Path:
     t = Tensors(22)
     for name in blocks("post_attention_norm.weight", "post_ffw_norm.weight", n_layer=3):
@@ -354,5 +411,7 @@ CASES: dict[str, Callable[..., Path]] = {
         glm4moe_vision,
         minicpm,
         paddleocr,
+        gemma4,
+        gemma4_small,
     )
 }

@@ -55,7 +55,7 @@ def test_half_precision_cache_is_close(tiny: Path) -> None:
     """Within what a router's close call may change."""
     whole = context(tiny).decode(tokens(IDS), "all")
     half = Context(models.build(GGUF(tiny), reference), kv_type="f16").decode(tokens(IDS), "all")
-    assert 0 < np.median(np.abs(half - whole)) < 1e-3 * np.abs(whole).max()
+    assert 0 < np.median(np.abs(half - whole)) < 3e-3 * np.abs(whole).max()
 
 
 def test_rolling_back_leaves_no_trace(tiny: Path) -> None:

@@ -12,15 +12,18 @@ from llm.gguf import GGUF
 from llm.kernels import Kernels, reference
 from llm.kernels.operands import F32
 from llm.span import Span, media, tokens
+from tests import tiny_architectures
 from tests.peer import architectures
-from tests.peer.architectures import GOLDEN, GRIDS, IDS, LINES, PROMPT, picture
+from tests.peer.architectures import BLOCKS, GOLDEN, GRIDS, IDS, LINES, PROMPT, picture
 from tests.tiny_architectures import CASES
 
 
 def grid_span(grid: tuple[int, int], rows: F32, name: str = "qwen2vl") -> Span:
     """A picture as the model `name` sees it."""
     pos = architectures.positions(name, grid)
-    return media(len(rows), lambda: rows, b"%d %d" % grid + rows.tobytes(), pos=pos)
+    return media(
+        len(rows), lambda: rows, b"%d %d" % grid + rows.tobytes(), pos=pos, causal=name not in BLOCKS
+    )
 
 
 def prompt(c: Context, name: str) -> list[Span]:
@@ -33,7 +36,7 @@ def context(path: Path, k: Kernels = reference, n_ubatch: int = 512) -> Context:
     return Context(models.build(GGUF(path), k), n_ubatch=n_ubatch, kv_type="f32")
 
 
-@pytest.fixture(scope="module", params=GRIDS + LINES)
+@pytest.fixture(scope="module", params=GRIDS + LINES + BLOCKS)
 def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return CASES[request.param](tmp_path_factory.mktemp("tiny") / f"{request.param}.gguf")
 
@@ -104,6 +107,21 @@ def test_the_axes_of_a_picture_are_told_apart(name: str, tmp_path: Path) -> None
         c.prefill([tokens(IDS[:5]), grid_span(g, rows), tokens(IDS[:3])]) for g in ((3, 2), (2, 3))
     )
     assert np.abs(upright - flat).max() > 1e-3 * np.abs(flat).max()
+
+
+def test_rows_of_a_block_see_each_other_where_there_is_a_window_b074(tmp_path: Path) -> None:
+    """In Gemma 4's layers with a window the first row of a picture sees the last one, in the others not."""
+    rows = picture((2, 3), 64)
+    other = rows.copy()
+    other[-1] += 1
+    for window, same in ((True, False), (False, True)):
+        path = tiny_architectures.gemma4(tmp_path / f"{window}.gguf", local=[window] * 3)
+        kv = []
+        for r in (rows, other):
+            c = context(path)
+            c.decode(grid_span((2, 3), r, "gemma4"), "none")
+            kv.append(c._kv[-1].k[:, 0])
+        assert np.array_equal(*kv) == same
 
 
 @pytest.fixture(scope="module")

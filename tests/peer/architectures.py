@@ -32,7 +32,8 @@ GRIDS = (
     "glm4_vision",
     "glm4moe_vision",
 )  # positions of pictures have axes
-LINES = ("granite", "granite_deep", "lfm2")  # they go on one by one
+LINES = ("granite", "granite_deep", "lfm2", "gemma4_small")  # they go on one by one
+BLOCKS = ("gemma4",)  # and rows of a picture see each other
 
 
 def picture(grid: tuple[int, int], width: int) -> np.ndarray:
@@ -42,7 +43,7 @@ def picture(grid: tuple[int, int], width: int) -> np.ndarray:
 
 def positions(name: str, grid: tuple[int, int]) -> np.ndarray:
     """Of a picture's rows: time, height, width and a spare axis [4, ny nx], or one axis [1, ny nx]."""
-    if name in LINES:
+    if name not in GRIDS:
         return np.arange(grid[0] * grid[1], dtype=np.int32)[None]
     y, x = np.indices(grid).reshape(2, -1)
     return np.stack([0 * y, y, x, 0 * y]).astype(np.int32)
@@ -58,7 +59,7 @@ def answer(folder: Path) -> None:
     for path in sorted(folder.glob("*.gguf")):
         peer = Peer(str(path))
         logits[path.stem] = peer.logits(IDS)[-N_KEPT:]
-        if path.stem in GRIDS + LINES:
+        if path.stem in GRIDS + LINES + BLOCKS:
             logits[f"{path.stem}-pictures"] = _among_pictures(peer, path.stem)
     np.savez_compressed(GOLDEN, **logits)
 
@@ -75,7 +76,9 @@ def _among_pictures(peer, name: str) -> np.ndarray:
             pos += len(part)
         else:
             own = positions(name, part)
+            llama.llama_set_causal_attn(peer.ctx, name not in BLOCKS)
             _decode_rows(peer.ctx, picture(part, width), own + np.int32(pos))
+            llama.llama_set_causal_attn(peer.ctx, True)
             pos += int(own.max()) + 1
     return np.stack([peer.row(i).copy() for i in range(N_KEPT)])
 
