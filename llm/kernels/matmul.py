@@ -29,7 +29,8 @@ from llm.kernels.simd import NATIVE_BF16, NATIVE_DOT4
 U8 = NDArray[np.uint8]
 PACKABLE = BLOCK_FORMATS.keys() | COLUMN_BYTES.keys()
 FAST_BF16 = NATIVE_BF16 and not amx.IN_PROCESSOR  # Intel's vectors do 80 GFLOPS so, and 145 in float32
-FEW = 6  # rows of x up to which weights are better multiplied as they are than unpacked first
+# Up to how many rows of x weights are better multiplied as they are than unpacked first.
+FEW = {many_rows_amx: 8, many_rows_int8: 3, many_rows_bf16: 4, many_rows_f32: 4}
 NO_ROW = np.zeros(0, np.float32)  # stands for an operand that is not there
 NO_ROWS = np.zeros((0, 0), np.float32)
 
@@ -70,8 +71,8 @@ def load_linear(tensors: Sequence[Tensor], bias: F32 | None = None, precision: s
         groups[:, 4] = _address(bias) + 4 * groups[:, 2]
         kept.append(bias)
     formats = set(groups[:, 0].tolist())
-    few = 0 if precision == "exact" and formats & BLOCK_FORMATS.keys() else FEW
     many = many_rows_f32 if precision == "exact" else _arithmetic(formats)
+    few = 0 if precision == "exact" and formats & BLOCK_FORMATS.keys() else FEW[many]
     return PackedLinear(n_in.pop(), n_out, groups, tuple(kept), few, many, _in_pairs(groups, n_out))
 
 
@@ -124,7 +125,7 @@ def _multiply(
     n_tok, n_in = x.shape
     assert n_in == w.n_in, (x.shape, w.n_in)
     kernel = few_rows if n_tok <= w.few else w.many
-    n_thread = numba.get_num_threads()
+    n_thread = numba.config.NUMBA_NUM_THREADS  # those that may be: asking for those in use takes 1 us
     work = WORK.address(work_bytes(n_tok, n_in, n_thread))
     if norm is None:
         kernel(x, NO_ROW, NO_ROW, 0.0, False, w.groups, act, gated, residual, out, work, n_thread)
