@@ -174,9 +174,11 @@ def batch_loss(net: Model, heads: Heads, batch: data.Batch, stage: Stage, stats:
         loss = dense_loss(heads, feats, batch["labels"], stats) + slot_loss(
             heads, tokens, batch["slots"], stats
         )
+        if "objects" in batch:
+            loss = loss + object_loss(heads, feats, tokens, batch["objects"], stats)
+        loss = loss * stage.aux
         if task == "dense":
-            return loss * stage.aux
-        loss = (loss + object_loss(heads, feats, tokens, batch["objects"], stats)) * stage.aux
+            return loss
         tokens = net.vision.project(feats.detach()) if stage.detach else tokens
         media = torch.cat([tokens, tokens], 1).flatten(0, 1)  # detail tile == overview
     elif "mel" in batch:

@@ -82,7 +82,8 @@ class LlamaCpp:
             tok = int(np.argmax(logits))
             if lib.llama_vocab_is_eog(self.vocab, tok):
                 break
-            out += buf.raw[: lib.llama_token_to_piece(self.vocab, tok, buf, len(buf), 0, True)]
+            n = lib.llama_token_to_piece(self.vocab, tok, buf, len(buf), 0, True)
+            out += buf.raw[:n]
             batch = lib.llama_batch_get_one((lib.llama_token * 1)(tok), 1)
             if lib.llama_decode(self.ctx, batch) != 0:
                 raise SystemExit("llama_decode failed")

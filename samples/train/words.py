@@ -25,17 +25,17 @@ def made_up_word(rng: np.random.Generator) -> str:
 
 
 def random_text(rng: np.random.Generator, held_out: bool = False) -> str:
-    """A word, a number, a made-up word, a letter string or a word with a number (1-9 characters)."""
+    """A word, a number, a made-up word, a letter string or a word with a number (1-7 characters)."""
     r = rng.random()
     words = HELD_OUT_WORDS if held_out else WORDS
-    if r < 0.3:
+    if r < 0.42:
         return words[rng.integers(len(words))]
-    if r < 0.5:
+    if r < 0.57:
         return "".join(str(d) for d in rng.integers(0, 10, rng.integers(1, 7)))
-    if r < 0.7:
+    if r < 0.78:
         return made_up_word(rng)
-    if r < 0.85:
+    if r < 0.87:
         return "".join(CHARS[i] for i in rng.integers(10, 36, rng.integers(2, 8)))
-    short = [w for w in words if len(w) <= 5]
+    short = [w for w in words if len(w) <= 4]
     word = short[rng.integers(len(short))]
-    return word + " " + "".join(str(d) for d in rng.integers(0, 10, rng.integers(1, 4)))
+    return word + " " + "".join(str(d) for d in rng.integers(0, 10, rng.integers(1, 3)))

@@ -28,13 +28,13 @@ def answer(p: Pipeline, entry: dict[str, Any], samples: Path) -> str:
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda e: f"{'+'.join(e['files'])}: {e['prompt']}")
 def test_answer_is_the_expected(entry: dict[str, Any], pipeline: Pipeline, samples: Path) -> None:
-    assert answer(pipeline, entry, samples) == entry.get("answer", entry["llama_mtmd_cli"])
+    assert answer(pipeline, entry, samples) == entry["answer"]
 
 
 def test_answers_are_mostly_true() -> None:
     """The model's own merit: nine of ten expected answers say what is there to see or hear."""
-    n_true = sum(e.get("answer", e["llama_mtmd_cli"]) == e["truth"] for e in ENTRIES)
-    assert n_true >= 0.85 * len(ENTRIES)  # 0.9 once the retrained model is in
+    n_true = sum(e["answer"] == e["truth"] for e in ENTRIES)
+    assert n_true >= 0.9 * len(ENTRIES)
 
 
 def test_describe_and_transcribe(pipeline: Pipeline, samples: Path) -> None:
