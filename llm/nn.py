@@ -48,7 +48,8 @@ class Experts:
         bias = w.array("exp_probs_b.bias", (n_expert,)) if "exp_probs_b.bias" in w else None
         inp = w.linear("ffn_gate_inp", shape=(n_expert, n_embd))
         self.ffn_gate_inp = Router(inp, n_used, _SCORES[gating], bias, scale, normed)
-        self.ffn_gate_up_exps = w.experts("ffn_gate_exps", "ffn_up_exps", shape=(n_expert, 2 * n_ff, n_embd))
+        both = ("ffn_gate_up_exps",) if "ffn_gate_up_exps" in w else ("ffn_gate_exps", "ffn_up_exps")
+        self.ffn_gate_up_exps = w.experts(*both, shape=(n_expert, 2 * n_ff, n_embd))
         self.ffn_down_exps = w.experts("ffn_down_exps", shape=(n_expert, n_embd, n_ff))
         self.shared = None
         if "ffn_gate_shexp" in w:

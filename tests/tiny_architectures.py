@@ -317,6 +317,28 @@ def _glm4moe(path: Path, seed: int, more: dict[str, object]) -> Path:
     )
 
 
+def deepseek2ocr(path: Path) -> Path:
+    """The first layer is dense; gates and ups of experts are one stack."""
+    t = Tensors(39)
+    for il in (1, 2):
+        _expert_tensors(t, f"blk.{il}.ffn", 5, 32)
+        gate, up = (t.pop(f"blk.{il}.ffn_{x}_exps.weight") for x in ("gate", "up"))
+        t[f"blk.{il}.ffn_gate_up_exps.weight"] = np.concatenate([gate, up], axis=1)
+        t.matrix(f"blk.{il}.ffn_gate_shexp", 64, N_EMBD)
+        t.matrix(f"blk.{il}.ffn_up_shexp", 64, N_EMBD)
+        t.matrix(f"blk.{il}.ffn_down_shexp", N_EMBD, 64)
+    more: dict[str, object] = {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 32}
+    more |= {"expert_shared_count": 2, "leading_dense_block_count": 1, "expert_weights_scale": 1.0}
+    meta = _prefixed("deepseek2-ocr", more)
+    without = [f"blk.{il}.ffn_{x}.weight" for il in (1, 2) for x in ("gate", "up", "down")]
+    name = "deepseek2-ocr"
+    return make_text_gguf(path, name, tensors=t, meta=meta, without=without, n_head_kv=4, n_layer=3, seed=39)
+
+
+def ernie4_5(path: Path) -> Path:
+    return make_text_gguf(path, "ernie4_5", seed=40)
+
+
 def minicpm(path: Path) -> Path:
     return make_text_gguf(path, "minicpm", seed=35)
 
@@ -410,6 +432,8 @@ CASES: dict[str, Callable[..., Path]] = {
         glm4moe,
         glm4moe_vision,
         minicpm,
+        deepseek2ocr,
+        ernie4_5,
         paddleocr,
         gemma4,
         gemma4_small,
