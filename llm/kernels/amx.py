@@ -61,6 +61,12 @@ def stop_tiles(ctx: Any) -> Any:
     return types.void(), code
 
 
+def _store_quarter(b: ir.IRBuilder, tile: ir.Value, t: int, out: ir.Value) -> None:
+    """A tile as quarter t of float32 [32, 32]."""
+    p = b.add(out, ir.Constant(i64, t // 2 * 16 * 128 + t % 2 * 64))
+    _emit(b, "tilestored64", tile, pointer(b, p, i8), ir.Constant(i64, 128))
+
+
 @intrinsic
 def multiply_tiles(ctx: Any, x: Any, next_x: Any, w0: Any, w1: Any, n_block: Any, out: Any) -> Any:
     """x [32, 32 n_block] times two groups of 16 rows -> out float32 [32, 32].
@@ -71,7 +77,7 @@ def multiply_tiles(ctx: Any, x: Any, next_x: Any, w0: Any, w1: Any, n_block: Any
 
     def code(context: Any, b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
         x, next_x, w0, w1, n_block, out = args
-        step, row = ir.Constant(i64, TILE_BYTES), ir.Constant(i64, 128)
+        step = ir.Constant(i64, TILE_BYTES)
         number = [ir.Constant(i8, t) for t in range(8)]
         for t in range(4):
             _emit(b, "tilezero", number[t])
@@ -82,8 +88,50 @@ def multiply_tiles(ctx: Any, x: Any, next_x: Any, w0: Any, w1: Any, n_block: Any
             for t in range(4):
                 _emit(b, "tdpbf16ps", number[t], number[4 + t // 2], number[6 + t % 2])
         for t in range(4):
-            p = b.add(out, ir.Constant(i64, t // 2 * 16 * 128 + t % 2 * 64))
-            _emit(b, "tilestored64", number[t], pointer(b, p, i8), row)
+            _store_quarter(b, number[t], t, out)
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 6), code
+
+
+@intrinsic
+def multiply_split_tiles(ctx: Any, x: Any, next_x: Any, w0: Any, w1: Any, n_block: Any, out: Any) -> Any:
+    """As `multiply_tiles`, of numbers split in two, high + low: each tile is followed by that of the rest.
+
+    Gives the sum of high high, high low and low high, all but 2^-18 of the product.
+    """
+
+    def code(context: Any, b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+        x, next_x, w0, w1, n_block, out = args
+        step = ir.Constant(i64, TILE_BYTES)
+        number = [ir.Constant(i8, t) for t in range(8)]
+        bases = x, b.add(x, next_x), w0, w1
+
+        def load(t: int, at: ir.Value) -> None:
+            _emit(b, "tileloadd64", number[t], pointer(b, at, i8), ir.Constant(i64, 64))
+
+        def multiply() -> None:
+            for t in range(4):
+                _emit(b, "tdpbf16ps", number[t], number[4 + t // 2], number[6 + t % 2])
+
+        for t in range(4):
+            _emit(b, "tilezero", number[t])
+        with cgutils.for_range(b, n_block, intp=i64) as loop:
+            high = [b.add(base, b.mul(loop.index, b.add(step, step))) for base in bases]
+            low = [b.add(base, step) for base in high]
+            for t in range(4):
+                load(4 + t, high[t])
+            multiply()
+            load(6, low[2])
+            load(7, low[3])
+            multiply()
+            load(4, low[0])
+            load(5, low[1])
+            load(6, high[2])
+            load(7, high[3])
+            multiply()
+        for t in range(4):
+            _store_quarter(b, number[t], t, out)
         return context.get_dummy_value()
 
     return types.void(*[types.intp] * 6), code

@@ -1,8 +1,9 @@
-"""Attention over cache rows: few queries and many are two kernels, chosen by how many there are."""
+"""Attention over cache rows: one kernel for few queries, and two for many, with and without a matrix unit."""
 
 import numpy as np
 
-from llm.kernels import attention_blocks, attention_few, half
+from llm.kernels import amx, attention_amx, attention_blocks, attention_few, half
+from llm.kernels.attention_amx import ROWS, blocks_amx
 from llm.kernels.attention_blocks import blocks
 from llm.kernels.attention_few import few
 from llm.kernels.jit import numba
@@ -15,13 +16,20 @@ def attention(q: F32, kv: KvRows, visible: Visible, scale: float, *, softcap: fl
     n_tok, n_head, d = q.shape
     n_head_kv = len(kv.k)
     n_thread = numba.config.NUMBA_NUM_THREADS  # those that may be: asking for those in use takes 1 us
-    sizes = (n_tok, n_head, n_head_kv, d, n_thread)
-    if n_tok * n_head < FEW * n_head_kv:
-        kernel, n_scratch = few, attention_few.scratch_size(*sizes)
-    else:
-        kernel, n_scratch = blocks, attention_blocks.scratch_size(*sizes)
     out = np.empty((n_tok, n_head * d), np.float32)
-    scratch = np.empty(n_scratch, np.float32)
     rows = (half.bits(kv.k), half.bits(kv.v), kv.k.itemsize)
-    kernel(q, *rows, visible.lo, visible.hi, float(scale), float(softcap), out, scratch, n_thread)
+    call = (q, *rows, visible.lo, visible.hi, float(scale), float(softcap), out)
+    if n_tok * n_head < FEW * n_head_kv:
+        few(*call, _scratch(attention_few.scratch_size(n_tok, n_head, n_head_kv, d, n_thread)), n_thread)
+    elif amx.available():
+        first = int(visible.lo.min()) // ROWS * ROWS
+        stop = max(int(visible.hi.max()), first)
+        scratch = _scratch(attention_amx.scratch_size(n_head_kv, stop - first, d, n_thread))
+        blocks_amx(*call, scratch, n_thread, amx.TILES, first, stop)
+    else:
+        blocks(*call, _scratch(attention_blocks.scratch_size(d, n_thread)), n_thread)
     return out
+
+
+def _scratch(n: int) -> F32:
+    return np.empty(n, np.float32)

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 # numba recompiles a kernel when its own file changes; these are compiled into kernels of other files as well.
 SHARED = (
     "amx.py",
+    "attention_lanes.py",
     "half.py",
     "jit.py",
     "matmul_ends.py",

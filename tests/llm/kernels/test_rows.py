@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm.gguf import GgmlType, Tensor
-from llm.kernels import Kernels, fast, reference
+from llm.kernels import Kernels, amx, fast, reference
 from llm.kernels.attention_blocks import LANES, ROWS
 from llm.kernels.operands import F32, KvRows, Linear, Norm, Rope, Visible
 
@@ -111,8 +111,11 @@ def some_ranges(rng: np.random.Generator, kind: str, n_tok: int, n_row: int) -> 
     softcap=st.sampled_from([0.0, 5.0]),
     amplitude=st.sampled_from([1.0, 30.0]),
     kv_type=kv_types,
+    matrix_unit=st.booleans(),
 )
-def test_attention(seed, n_tok, more, n_head_kv, group, d, kind, softcap, amplitude, kv_type) -> None:
+def test_attention(
+    seed, n_tok, more, n_head_kv, group, d, kind, softcap, amplitude, kv_type, matrix_unit
+) -> None:
     rng = np.random.default_rng(seed)
     n_row = n_tok + more
     q = normal(rng, n_tok, n_head_kv * group, d) * np.float32(amplitude)
@@ -120,7 +123,10 @@ def test_attention(seed, n_tok, more, n_head_kv, group, d, kind, softcap, amplit
     kv.k[:, n_row:] = kv.v[:, n_row:] = np.nan  # never decoded, never read
     visible = some_ranges(rng, kind, n_tok, n_row)
     want = reference.attention(q, kv, visible, d**-0.5, softcap=softcap)
-    got = fast.attention(q, kv, visible, d**-0.5, softcap=softcap)
+    with pytest.MonkeyPatch.context() as patch:
+        if not matrix_unit:
+            patch.setattr(amx, "available", lambda: False)
+        got = fast.attention(q, kv, visible, d**-0.5, softcap=softcap)
     assert got.shape == (n_tok, n_head_kv * group * d)
     np.testing.assert_allclose(got, want, rtol=0, atol=2e-5 * amplitude * max(np.abs(want).max(), 1e-3))
 
