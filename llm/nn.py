@@ -1,5 +1,7 @@
 """Feed-forward networks that many architectures have, one or many of them in a layer."""
 
+import numpy as np
+
 from llm.errors import ModelError
 from llm.kernels import Kernels
 from llm.kernels.operands import F32, Norm, Router, Score
@@ -47,7 +49,8 @@ class Experts:
         self.ffn_norm = _norm(w, n_embd, eps)
         bias = w.array("exp_probs_b.bias", (n_expert,)) if "exp_probs_b.bias" in w else None
         inp = w.linear("ffn_gate_inp", shape=(n_expert, n_embd))
-        self.ffn_gate_inp = Router(inp, n_used, _SCORES[gating], bias, scale, normed)
+        scales = np.full(n_expert, scale, np.float32)
+        self.ffn_gate_inp = Router(inp, n_used, scales, _SCORES[gating], bias, normed)
         both = ("ffn_gate_up_exps",) if "ffn_gate_up_exps" in w else ("ffn_gate_exps", "ffn_up_exps")
         self.ffn_gate_up_exps = w.experts(*both, shape=(n_expert, 2 * n_ff, n_embd))
         self.ffn_down_exps = w.experts("ffn_down_exps", shape=(n_expert, n_embd, n_ff))

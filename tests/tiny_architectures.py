@@ -135,6 +135,20 @@ def gemma4_small(path: Path) -> Path:
     return _gemma4(path, 38, t, local, {**meta, "embedding_length_per_layer_input": 8}, without)
 
 
+def gemma4_experts(path: Path) -> Path:
+    """As 26B-A4B: two of five experts beside a network for all rows."""
+    local = [True, True, False]
+    t = _gemma4_tensors(41, local, [2] * 3, [N_FF] * 3)
+    for il in range(3):
+        _expert_tensors(t, f"blk.{il}.ffn", 5, 32)
+        t.vector(f"blk.{il}.ffn_gate_inp.scale", N_EMBD, 8.0)
+        t.vector(f"blk.{il}.ffn_down_exps.scale", 5)
+        for name in ("post_ffw_norm_1", "pre_ffw_norm_2", "post_ffw_norm_2"):
+            t.vector(f"blk.{il}.{name}.weight", N_EMBD)
+    meta: dict[str, object] = {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 32}
+    return _gemma4(path, 41, t, local, meta, ())
+
+
 def _gemma4_tensors(seed: int, local: Sequence[bool], n_head_kv: list[int], n_ff: list[int]) -> Tensors:
     t = Tensors(seed)
     for il, is_local in enumerate(local):
@@ -437,5 +451,6 @@ CASES: dict[str, Callable[..., Path]] = {
         paddleocr,
         gemma4,
         gemma4_small,
+        gemma4_experts,
     )
 }

@@ -22,7 +22,8 @@ def experts(
     out: F32 | None = None,
 ) -> F32:
     y = norm_rows(x, norm) if norm else x
-    chosen, weights = route(linear(y, router.w), router)
+    logits = linear(x, router.w, norm=router.norm) if router.norm else linear(y, router.w)
+    chosen, weights = route(logits, router)
     total = np.zeros_like(x)
     for e in np.unique(chosen):
         tok, place = np.nonzero(chosen == e)

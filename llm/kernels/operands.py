@@ -53,17 +53,19 @@ class Linear:
 
 @dataclass(frozen=True)
 class Router:
-    """Which experts a row goes to: the `n_used` that have most of score(W x) + bias, W [n_expert, n_embd].
+    """Which experts a row goes to: the `n_used` that have most of score(W y) + bias, W [n_expert, n_embd].
 
-    What they give counts by their scores, without bias, made to sum to 1 if `normed`, times `scale`.
+    What they give counts by their scores, without bias, summing to 1 if `normed`, times `scale` [n_expert].
+    y is what the experts read, or `norm` of the row.
     """
 
     w: Linear
     n_used: int
+    scale: F32
     score: Score = "softmax"
     bias: F32 | None = None
-    scale: float = 1.0
     normed: bool = True
+    norm: Norm | None = None
 
 
 class Embedding:

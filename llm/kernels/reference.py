@@ -89,7 +89,8 @@ def experts(
     out: F32 | None = None,
 ) -> F32:
     y = _norm(x, norm) if norm else x
-    chosen, weights = route(linear(y, router.w), router)
+    logits = linear(x, router.w, norm=router.norm) if router.norm else linear(y, router.w)
+    chosen, weights = route(logits, router)
     total = np.zeros_like(x)
     for e in np.unique(chosen):
         tok, place = np.nonzero(chosen == e)
@@ -110,7 +111,7 @@ def route(logits: F32, router: Router) -> tuple[NDArray[np.intp], F32]:
     weights = np.take_along_axis(score, chosen, axis=1)
     if router.normed:
         weights /= weights.sum(axis=1, keepdims=True)
-    return chosen, weights * np.float32(router.scale)
+    return chosen, weights * router.scale[chosen]
 
 
 def norm(x: F32, n: Norm, *, residual: F32 | None = None, out: F32 | None = None) -> F32:

@@ -1,11 +1,12 @@
-"""Gemma 4, dense: E2B, E4B, 31B, and the Unified ones.
+"""Gemma 4: E2B, E4B, 26B-A4B, 31B, and the Unified ones.
 
 Gemma 3's block, with these differences. Scores are not scaled; values are normed too, without a weight, and
 may be the keys before their norm. Layers with a window have narrower heads than those that see everything,
 which rotate a part of theirs only: frequencies of the rest are divided to nothing. The last layers may have
 no keys and values of their own and read those of the last layer of their kind that has. In E2B and E4B each
-layer adds something that comes from the token and from the row as it entered. Each layer's output has a
-scale. Rows of a picture see each other in layers with a window only.
+layer adds something that comes from the token and from the row as it entered; in 26B-A4B there are experts
+beside the feed-forward network. Each layer's output has a scale. Rows of a picture see each other in layers
+with a window only.
 """
 
 import math
@@ -16,7 +17,7 @@ import numpy as np
 from llm.cache import Step
 from llm.hparams import key
 from llm.kernels import Kernels
-from llm.kernels.operands import F32, I32, Norm
+from llm.kernels.operands import F32, I32, Norm, Router
 from llm.models import register
 from llm.rope import RopeTable, frequencies
 from llm.weights import Weights
@@ -41,7 +42,35 @@ class Hparams:
     rope_base: float = key("rope.freq_base", default=1e6)
     rope_base_local: float = key("rope.freq_base_swa", default=1e4)
     n_per_layer: int = key("embedding_length_per_layer_input", default=0)
+    n_expert: int = key("expert_count", default=0)
+    n_expert_used: int = key("expert_used_count", default=0)
+    n_ff_expert: int = key("expert_feed_forward_length", default=0)
     softcap: float = key("final_logit_softcapping", default=0.0)
+
+
+class Experts:
+    """Many networks beside the one for all rows; each side is normed before they are added."""
+
+    def __init__(self, hp: Hparams, w: Weights) -> None:
+        n, n_embd = hp.n_expert, hp.n_embd
+        self.post_ffw_norm_1 = w.norm("post_ffw_norm_1", hp.eps, n=n_embd)
+        self.pre_ffw_norm_2 = w.norm("pre_ffw_norm_2", hp.eps, n=n_embd)
+        self.post_ffw_norm_2 = w.norm("post_ffw_norm_2", hp.eps, n=n_embd)
+        norm = Norm(w.array("ffn_gate_inp.scale", (n_embd,)) / np.float32(math.sqrt(n_embd)), hp.eps)
+        scale = "ffn_down_exps.scale"
+        scales = w.array(scale, (n,)) if scale in w else np.ones(n, np.float32)
+        inp = w.linear("ffn_gate_inp", shape=(n, n_embd))
+        self.ffn_gate_inp = Router(inp, hp.n_expert_used, scales, norm=norm)
+        both = ("ffn_gate_up_exps",) if "ffn_gate_up_exps" in w else ("ffn_gate_exps", "ffn_up_exps")
+        self.ffn_gate_up_exps = w.experts(*both, shape=(n, 2 * hp.n_ff_expert, n_embd))
+        self.ffn_down_exps = w.experts("ffn_down_exps", shape=(n, n_embd, hp.n_ff_expert))
+
+    def __call__(self, k: Kernels, x: F32, h: F32) -> F32:
+        """norm(h), the side for all rows, + norm(experts(x)), all [n_tok, n_embd]; h is overwritten."""
+        router, gate_up, down = self.ffn_gate_inp, self.ffn_gate_up_exps, self.ffn_down_exps
+        h = k.norm(h, self.post_ffw_norm_1, out=h)
+        y = k.experts(x, router, gate_up, down, "gelu", norm=self.pre_ffw_norm_2)
+        return k.norm(y, self.post_ffw_norm_2, residual=h, out=h)
 
 
 class Block:
@@ -65,6 +94,7 @@ class Block:
         self.ffn_gate_up = w.linear("ffn_gate", "ffn_up", shape=(2 * hp.n_ff[il], hp.n_embd))
         self.ffn_down = w.linear("ffn_down", shape=(hp.n_embd, hp.n_ff[il]))
         self.post_ffw_norm = w.norm("post_ffw_norm", hp.eps, n=hp.n_embd)
+        self.experts = Experts(hp, w) if "ffn_gate_inp" in w else None
         if hp.n_per_layer:
             self.inp_gate = w.linear("inp_gate", shape=(hp.n_per_layer, hp.n_embd))
             self.proj = w.linear("proj", shape=(hp.n_embd, hp.n_per_layer))
@@ -127,6 +157,8 @@ class Gemma4:
             x = k.norm(a, blk.post_attention_norm, residual=x, out=x)
             h = k.gated(x, blk.ffn_gate_up, "gelu", norm=blk.ffn_norm)  # [n_tok, n_ff]
             h = k.linear(h, blk.ffn_down)  # [n_tok, n_embd]
+            if blk.experts is not None:
+                h = blk.experts(k, x, h)
             x = k.norm(h, blk.post_ffw_norm, residual=x, out=x)
             if per_layer is not None:
                 h = k.linear(x, blk.inp_gate, act="gelu")  # [n_tok, n_per_layer]

@@ -18,6 +18,7 @@ RNG = np.random.default_rng(0)
 GATE, UP = (RNG.standard_normal((N_EXPERT, N_FF, N_EMBD)).astype(np.float32) / 6 for _ in range(2))
 DOWN = RNG.standard_normal((N_EXPERT, N_EMBD, N_FF)).astype(np.float32) / 7
 INP = RNG.standard_normal((N_EXPERT, N_EMBD)).astype(np.float32) / 6
+SCALE = RNG.uniform(1, 2, N_EXPERT).astype(np.float32)
 BIAS = RNG.standard_normal(N_EXPERT).astype(np.float32)
 
 
@@ -27,18 +28,18 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_gguf(tmp_path_factory.mktemp("experts") / "e.gguf", "llama", {}, tensors, {})
 
 
-def by_definition(x: F32, score: Score, bias: F32 | None, scale: float, normed: bool = True) -> F32:
+def by_definition(x: F32, score: Score, bias: F32 | None, normed: bool = True, router_sees: float = 1) -> F32:
     """Row by row, in float64."""
     out = np.zeros_like(x, np.float64)
     for t, row in enumerate(x.astype(np.float64)):
-        logits = INP @ row
+        logits = INP @ row * router_sees
         scores = np.exp(logits) / np.exp(logits).sum() if score == "softmax" else 1 / (1 + np.exp(-logits))
         best = np.argsort(scores if bias is None else scores + bias)[::-1][:N_USED]
         total = scores[best].sum() if normed else 1
         for e in best:
             gate = GATE[e] @ row
             h = gate / (1 + np.exp(-gate)) * (UP[e] @ row)
-            out[t] += scale * scores[e] / total * (DOWN[e] @ h)
+            out[t] += SCALE[e] * scores[e] / total * (DOWN[e] @ h)
     return out.astype(np.float32)
 
 
@@ -48,15 +49,18 @@ def test_experts(path: Path, kernels: Kernels, n_tok: int, score: Score, bias: F
     w = Weights(GGUF(path), kernels)
     gate_up = w.experts("gate", "up", shape=(N_EXPERT, 2 * N_FF, N_EMBD))
     down = w.experts("down", shape=(N_EXPERT, N_EMBD, N_FF))
-    router = Router(w.linear("inp"), N_USED, score, bias, 2.0)
+    router = Router(w.linear("inp"), N_USED, SCALE, score, bias)
     x = np.random.default_rng(n_tok).standard_normal((n_tok, N_EMBD)).astype(np.float32)
-    expected = by_definition(x, score, bias, 2.0)
+    expected = by_definition(x, score, bias)
     np.testing.assert_allclose(kernels.experts(x, router, gate_up, down, "silu"), expected, atol=2e-5)
-    free = by_definition(x, score, bias, 2.0, normed=False)
+    free = by_definition(x, score, bias, normed=False)
     as_they_are = replace(router, normed=False)
     np.testing.assert_allclose(kernels.experts(x, as_they_are, gate_up, down, "silu"), free, atol=2e-5)
+    twice = replace(router, norm=Norm(np.full(N_EMBD, 2, np.float32), 0.0))
+    other = kernels.experts(np.sign(x), twice, gate_up, down, "silu")
+    np.testing.assert_allclose(other, by_definition(np.sign(x), score, bias, router_sees=2), atol=2e-5)
     norm = Norm(np.full(N_EMBD, 2, np.float32), 1e-6)
-    normed = by_definition(reference.norm(x, norm), score, bias, 2.0) + x
+    normed = by_definition(reference.norm(x, norm), score, bias) + x
     result = kernels.experts(x, router, gate_up, down, "silu", norm=norm, residual=x, out=x)
     assert result is x
     np.testing.assert_allclose(x, normed, atol=2e-4)
