@@ -353,6 +353,29 @@ def ernie4_5(path: Path) -> Path:
     return make_text_gguf(path, "ernie4_5", seed=40)
 
 
+def hunyuan_dense(path: Path) -> Path:
+    """Rotation with a base that is stretched for long contexts."""
+    meta = {"hunyuan-dense.rope.scaling.alpha": 50.0}
+    return make_text_gguf(path, "hunyuan-dense", tensors=_head_norms(42, D_HEAD), meta=meta, seed=42)
+
+
+def hunyuan_vl(path: Path) -> Path:
+    """No pair turns by the fourth axis, on which text stands still in the peer."""
+    meta = {"hunyuan_vl.rope.dimension_sections": [3, 2, 3, 0]}
+    return make_text_gguf(path, "hunyuan_vl", tensors=_head_norms(43, D_HEAD), meta=meta, seed=43)
+
+
+def granitemoe(path: Path) -> Path:
+    """Beside the experts there is a network for all rows."""
+    t = Tensors(44)
+    for il in range(N_LAYER):
+        t.matrix(f"blk.{il}.ffn_gate_shexp", 48, N_EMBD)
+        t.matrix(f"blk.{il}.ffn_up_shexp", 48, N_EMBD)
+        t.matrix(f"blk.{il}.ffn_down_shexp", N_EMBD, 48)
+    more: dict[str, object] = {"embedding_scale": 12.0, "residual_scale": 0.22, "logit_scale": 8.0}
+    return _experts(path, "granitemoe", t, 44, N_FF, {**more, "expert_shared_feed_forward_length": 48})
+
+
 def minicpm(path: Path) -> Path:
     return make_text_gguf(path, "minicpm", seed=35)
 
@@ -446,6 +469,9 @@ CASES: dict[str, Callable[..., Path]] = {
         glm4moe,
         glm4moe_vision,
         minicpm,
+        hunyuan_dense,
+        hunyuan_vl,
+        granitemoe,
         deepseek2ocr,
         ernie4_5,
         paddleocr,

@@ -1,4 +1,4 @@
-"""Granite 3 and 4, dense, and the text side of Granite Vision; MiniCPM, with other scales.
+"""Granite 3 and 4, dense and with experts, and the text side of Granite Vision; MiniCPM, with other scales.
 
 Llama with four scales: of what enters the first layer, of scores, of what each branch adds, and of logits.
 The one of branches goes into the unit that rows are kept in: the input is scaled, once, and norms forget it.
@@ -38,6 +38,7 @@ class MiniCpmHparams(Hparams):
 
 
 @register("minicpm", MiniCpmHparams)
+@register("granitemoe", Hparams)
 @register("granite", Hparams)
 class Granite(llama.Llama):
     hp: Hparams

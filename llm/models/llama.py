@@ -73,6 +73,7 @@ class Block:
 class Llama:
     n_axis, n_level = 1, 1
     rope_kind: RopeKind = "norm"
+    block = Block
 
     def __init__(self, hp: Hparams, w: Weights, k: Kernels) -> None:
         self.hp, self.k = hp, k
@@ -81,7 +82,7 @@ class Llama:
         self.kv_shapes = [(n, hp.d_head) for n in hp.n_head_kv]
         table = (self.n_vocab, hp.n_embd)
         self.token_embd = w.embedding("token_embd", table)
-        self.blk = [Block(hp, n, w[f"blk.{il}"]) for il, n in enumerate(hp.n_head_kv)]
+        self.blk = [self.block(hp, n, w[f"blk.{il}"]) for il, n in enumerate(hp.n_head_kv)]
         self.output_norm = w.norm("output_norm", hp.eps, n=hp.n_embd)
         self.output = w.linear("output" if "output" in w else "token_embd", shape=table)
         self.rope = self.rotation(w)
@@ -118,11 +119,16 @@ class Llama:
         q = k.qkv_to_rows(
             qkv, n_head, kv, step.row, rope=rope, q_norm=blk.attn_q_norm, k_norm=blk.attn_k_norm
         )  # [n_tok, n_head, d_head]
+        q = self.queries(q, blk, step)
         if blk is self.blk[-1]:
             x, q, visible = step.wanted(x, q, visible)
         a = k.attention(q, kv, visible, self.hp.scale)  # [n_tok, n_head d_head]
         x = k.linear(a, blk.attn_output, residual=x, out=x)  # [n_tok, n_embd]
         return blk.ffn(k, x)
+
+    def queries(self, q: F32, blk: Block, step: Step) -> F32:
+        """What queries [n_tok, n_head, d_head] go through after they have turned: nothing more."""
+        return q
 
     def logits(self, x: F32) -> F32:
         return self.k.linear(x, self.output, norm=self.output_norm)  # [n, n_vocab]

@@ -31,6 +31,7 @@ GRIDS = (
     "qwen3vlmoe",
     "glm4_vision",
     "glm4moe_vision",
+    "hunyuan_vl",
 )  # positions of pictures have axes
 LINES = ("granite", "granite_deep", "lfm2", "gemma4_small")  # they go on one by one
 BLOCKS = ("gemma4",)  # and rows of a picture see each other
