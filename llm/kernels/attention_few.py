@@ -119,6 +119,7 @@ def _part(work, shape, n_part, item, parts, scratch):  # type: ignore[no-untyped
     for row in range(start, stop, SPAN):
         m = min(SPAN, stop - row)
         base = (h * n_row + row) * d * width
+        _fetch(v + base, m * d * width)
         _scores(scratch, k + base, width, m, d, s)
         if softcap > 0:
             for i in range(0, HEADS * m, 16):
@@ -136,9 +137,17 @@ def _part(work, shape, n_part, item, parts, scratch):  # type: ignore[no-untyped
             p = exp_f32(load_f32(s + 4 * i) - top)
             total = total + p
             store_f32(s + 4 * i, p)
+        _fetch(k + base + SPAN * d * width, (stop - row - m) * d * width)
         _add_values(s, v + base, width, m, d, o, fade)
     store_f32(o + 4 * HEADS * d_pad, top)
     store_f32(o + 4 * HEADS * d_pad + 64, _fold_sum(total))
+
+
+@inline
+def _fetch(address, n_bytes):  # type: ignore[no-untyped-def]
+    """Have up to a span of rows on their way from memory while others are worked on."""
+    for i in range(0, min(n_bytes, 1 << 15), 64):
+        _prefetch(address + i)
 
 
 @inline
@@ -253,6 +262,19 @@ def _store_sums(ctx: Any, address: Any, v0: Any, v1: Any, v2: Any, v3: Any) -> A
         return context.get_dummy_value()
 
     return types.void(types.intp, *[simd.F32] * 4), code
+
+
+@intrinsic
+def _prefetch(ctx: Any, address: Any) -> Any:
+    """Ask for a cache line, into the second level."""
+
+    def code(context: Any, b: ir.IRBuilder, sig: Any, args: Sequence[ir.Value]) -> ir.Value:
+        line = simd.pointer(b, args[0], simd.i8)
+        numbers = [ir.Constant(simd.i32, n) for n in (0, 2, 1)]  # to read, locality, data
+        simd.call(b, "llvm.prefetch.p0", ir.VoidType(), [line, *numbers])
+        return context.get_dummy_value()
+
+    return types.void(types.intp), code
 
 
 @intrinsic
