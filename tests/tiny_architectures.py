@@ -376,6 +376,17 @@ def granitemoe(path: Path) -> Path:
     return _experts(path, "granitemoe", t, 44, N_FF, {**more, "expert_shared_feed_forward_length": 48})
 
 
+def chatglm(path: Path) -> Path:
+    t = Tensors(45)
+    for il in range(N_LAYER):
+        t.matrix(f"blk.{il}.attn_qkv", N_Q + 2 * N_KV, N_EMBD)
+        t.vector(f"blk.{il}.attn_qkv.bias", N_Q + 2 * N_KV, 0)
+        t.matrix(f"blk.{il}.ffn_up", 2 * N_FF, N_EMBD)
+    meta: dict[str, object] = {"chatglm.rope.dimension_count": 8}
+    without = blocks(*(f"attn_{x}.weight" for x in "qkv"), "ffn_gate.weight")
+    return make_text_gguf(path, "chatglm", tensors=t, meta=meta, without=without, tied=False, seed=45)
+
+
 def minicpm(path: Path) -> Path:
     return make_text_gguf(path, "minicpm", seed=35)
 
@@ -469,6 +480,7 @@ CASES: dict[str, Callable[..., Path]] = {
         glm4moe,
         glm4moe_vision,
         minicpm,
+        chatglm,
         hunyuan_dense,
         hunyuan_vl,
         granitemoe,
