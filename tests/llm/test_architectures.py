@@ -73,6 +73,11 @@ def test_the_same_twice(tiny: Path, kernels: Kernels) -> None:
     np.testing.assert_array_equal(a, b)
 
 
+def test_every_architecture_is_here(tmp_path: Path) -> None:
+    here = {GGUF(make(tmp_path / "m.gguf")).architecture for make in CASES.values()}
+    assert here | {"llama", "gemma3"} == set(models.supported())
+
+
 def test_phi3_sees_a_window_where_the_file_has_one(tmp_path: Path) -> None:
     """As its authors have it; the peer looks at all rows."""
     far = [9, *IDS[1:12]]
