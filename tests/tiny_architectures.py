@@ -391,6 +391,15 @@ def minicpm(path: Path) -> Path:
     return make_text_gguf(path, "minicpm", seed=35)
 
 
+def minicpm_long(path: Path) -> Path:
+    """As MiniCPM 4: a context longer than the first one."""
+    t = Tensors(46)
+    t.vector("rope_factors_long.weight", 8, 8.0)
+    t.vector("rope_factors_short.weight", 8)
+    meta = _prefixed("minicpm", {"rope.scaling.type": "longrope", "rope.scaling.original_context_length": 64})
+    return make_text_gguf(path, "minicpm", tensors=t, meta=meta, seed=46)
+
+
 def paddleocr(path: Path) -> Path:
     return make_text_gguf(
         path, "paddleocr", meta={"paddleocr.rope.dimension_sections": [2, 3, 3, 0]}, seed=36
@@ -480,6 +489,7 @@ CASES: dict[str, Callable[..., Path]] = {
         glm4moe,
         glm4moe_vision,
         minicpm,
+        minicpm_long,
         chatglm,
         hunyuan_dense,
         hunyuan_vl,

@@ -34,6 +34,6 @@ class Glm4Moe(llama.Llama):
         for il in range(n_layer, hp.n_layer):
             w[f"blk.{il}"].skip()
 
-    def rotation(self, w: Weights) -> RopeTable:
-        rope, sections = super().rotation(w), self.hp.sections
+    def rotation(self, w: Weights, factors: str) -> RopeTable:
+        rope, sections = super().rotation(w, factors), self.hp.sections
         return replace(rope, axes=by_section(sections, self.hp.n_rot // 2)) if any(sections) else rope

@@ -57,7 +57,7 @@ class Granite(llama.Llama):
     def forward(self, x: F32, step: Step) -> F32:
         k = self.k
         x = k.scale(x, self._factors(x, self.row_scale), out=x)
-        rope, visible = self.rope.at(step.pos) if self.hp.rotates else None, step.visible()
+        rope, visible = self.turns(step) if self.hp.rotates else None, step.visible()
         for il, (blk, kv) in enumerate(zip(self.blk, step.kv)):
             if step.deep and il > 0 and self.hp.deep[il] >= 0:
                 deep = step.deep[self.hp.deep[il] - 1]

@@ -47,8 +47,8 @@ class HunyuanVL(llama.Llama):
         super().__init__(replace(hp, rope_base=base), w, k)
         self.n_axis = 4 if any(hp.sections) else 1
 
-    def rotation(self, w: Weights) -> RopeTable:
-        rope, sections = super().rotation(w), self.hp.sections
+    def rotation(self, w: Weights, factors: str) -> RopeTable:
+        rope, sections = super().rotation(w, factors), self.hp.sections
         return replace(rope, axes=by_section(sections, self.hp.n_rot // 2)) if any(sections) else rope
 
     def queries(self, q: F32, blk: llama.Block, step: Step) -> F32:

@@ -3,7 +3,8 @@
 RMS norm, then attention with grouped heads and rotary positions on adjacent pairs; RMS norm, then
 down(silu(gate) * up). Some files bring biases, norms of queries and keys per head, an output matrix of their
 own, experts (Mixtral), or a rotation stretched for long contexts: Llama 3 by factors per frequency, others
-linearly or by YaRN.
+linearly, by YaRN, or by two sets of factors, one for contexts as long as the model was first trained for and
+one for longer ("LongRoPE", arXiv 2402.13753).
 Architectures that differ from this in a step or two are built on it.
 """
 
@@ -42,6 +43,7 @@ class Hparams:
     expert_gating: int = key("expert_gating_func", default=1)
     expert_scale: float = key("expert_weights_scale", default=1.0)
     expert_normed: bool = key("expert_weights_norm", default=True)
+    rope_magnitude: float = key("rope.scaling.attn_factor", default=1.0)
     yarn_fast: float = key("rope.scaling.yarn_beta_fast", default=32.0)
     yarn_slow: float = key("rope.scaling.yarn_beta_slow", default=1.0)
     yarn_log: float = key("rope.scaling.yarn_log_multiplier", default=0.0)
@@ -85,29 +87,41 @@ class Llama:
         self.blk = [self.block(hp, n, w[f"blk.{il}"]) for il, n in enumerate(hp.n_head_kv)]
         self.output_norm = w.norm("output_norm", hp.eps, n=hp.n_embd)
         self.output = w.linear("output" if "output" in w else "token_embd", shape=table)
-        self.rope = self.rotation(w)
+        self.rope = self.rope_long = self.rotation(w, "rope_freqs")
+        if "rope_factors_long" in w:
+            self.rope = self.rotation(w, "rope_factors_short")
+            self.rope_long = self.rotation(w, "rope_factors_long")
 
-    def rotation(self, w: Weights) -> RopeTable:
-        """Of queries and keys; some files bring factors of its frequencies."""
+    def rotation(self, w: Weights, factors: str) -> RopeTable:
+        """Of queries and keys, its frequencies divided by the tensor `factors` where the file has it."""
         hp = self.hp
-        factors = w.array("rope_freqs.weight", (hp.n_rot // 2,)) if "rope_freqs" in w else None
-        freqs = frequencies(hp.n_rot, hp.rope_base, factors=factors)
+        divisors = w.array(f"{factors}.weight", (hp.n_rot // 2,)) if factors in w else None
+        freqs, magnitude = frequencies(hp.n_rot, hp.rope_base, factors=divisors), hp.rope_magnitude
         match hp.rope_scaling:
+            case "none" | "longrope":
+                return RopeTable(freqs, self.rope_kind, magnitude)
             case "linear":
-                return RopeTable(freqs / hp.rope_stretch, self.rope_kind)
+                return RopeTable(freqs / hp.rope_stretch, self.rope_kind, magnitude)
             case "yarn":
                 freqs = yarn(freqs, hp.rope_stretch, hp.n_ctx_orig, hp.yarn_fast, hp.yarn_slow)
                 growth = 0.1 * math.log(hp.rope_stretch)
-                return RopeTable(freqs, self.rope_kind, (1 + growth) / (1 + hp.yarn_log * growth))
-            case "none":
-                return RopeTable(freqs, self.rope_kind)
-        raise ModelError(f"rope.scaling.type is {hp.rope_scaling!r}, expected none, linear or yarn")
+                magnitude *= (1 + growth) / (1 + hp.yarn_log * growth)
+                return RopeTable(freqs, self.rope_kind, magnitude)
+        known = "none, linear, yarn or longrope"
+        raise ModelError(f"rope.scaling.type is {hp.rope_scaling!r}, expected {known}")
+
+    def turns(self, step: Step) -> Rope:
+        """The rotation at a step's positions, with the factors for the size of the context.
+
+        If it were that of the text so far, keys in the cache would turn wrong when the text grows.
+        """
+        return (self.rope_long if step.n_ctx > self.hp.n_ctx_orig else self.rope).at(step.pos)
 
     def embed(self, ids: I32) -> F32:
         return self.k.embed(self.token_embd, ids)  # [n_tok, n_embd]
 
     def forward(self, x: F32, step: Step) -> F32:
-        rope, visible = self.rope.at(step.pos), step.visible()
+        rope, visible = self.turns(step), step.visible()
         for blk, kv in zip(self.blk, step.kv):
             x = self.layer(blk, x, step, kv, rope, visible)
         return x

@@ -27,5 +27,5 @@ class Qwen2VL(llama.Llama):
     n_axis = 4
     rope_kind = "neox"
 
-    def rotation(self, w: Weights) -> RopeTable:
-        return replace(super().rotation(w), axes=by_section(self.hp.sections, self.hp.n_rot // 2))
+    def rotation(self, w: Weights, factors: str) -> RopeTable:
+        return replace(super().rotation(w, factors), axes=by_section(self.hp.sections, self.hp.n_rot // 2))

@@ -35,11 +35,11 @@ class Qwen3VL(llama.Llama):
         super().__init__(hp, w, k)
         self.n_level = 1 + hp.n_deep
 
-    def rotation(self, w: Weights) -> RopeTable:
-        return replace(super().rotation(w), axes=interleaved(self.hp.sections, self.hp.n_rot // 2))
+    def rotation(self, w: Weights, factors: str) -> RopeTable:
+        return replace(super().rotation(w, factors), axes=interleaved(self.hp.sections, self.hp.n_rot // 2))
 
     def forward(self, x: F32, step: Step) -> F32:
-        rope, visible = self.rope.at(step.pos), step.visible()
+        rope, visible = self.turns(step), step.visible()
         for il, (blk, kv) in enumerate(zip(self.blk, step.kv)):
             x = self.layer(blk, x, step, kv, rope, visible)
             if il < len(step.deep):

@@ -13,7 +13,7 @@ from llm.models.llama import Hparams, Llama
 @register("smollm3", Hparams)
 class SmolLM3(Llama):
     def forward(self, x: F32, step: Step) -> F32:
-        rope, visible = self.rope.at(step.pos), step.visible()
+        rope, visible = self.turns(step), step.visible()
         for il, (blk, kv) in enumerate(zip(self.blk, step.kv)):
             x = self.layer(blk, x, step, kv, rope if (il + 1) % 4 else None, visible)
         return x

@@ -145,6 +145,6 @@ def test_tensor_without_a_place(tmp_path: Path) -> None:
 
 
 def test_unknown_stretching(tmp_path: Path) -> None:
-    path = make_text_gguf(tmp_path / "m.gguf", meta={"llama.rope.scaling.type": "longrope"})
-    with pytest.raises(ModelError, match=r"'longrope', expected none, linear or yarn"):
+    path = make_text_gguf(tmp_path / "m.gguf", meta={"llama.rope.scaling.type": "ntk"})
+    with pytest.raises(ModelError, match=r"'ntk', expected none, linear, yarn or longrope"):
         context(path)
