@@ -124,8 +124,10 @@ def _multiply(
 ) -> None:
     n_tok, n_in = x.shape
     assert n_in == w.n_in, (x.shape, w.n_in)
-    kernel = few_rows if n_tok <= w.few else w.many
-    n_thread = numba.config.NUMBA_NUM_THREADS  # those that may be: asking for those in use takes 1 us
+    if n_tok <= w.few:
+        kernel, n_thread = few_rows, numba.config.NUMBA_NUM_THREADS  # asking for those in use takes 1 us
+    else:
+        kernel, n_thread = w.many, numba.get_num_threads()
     work = WORK.address(work_bytes(n_tok, n_in, n_thread))
     if norm is None:
         kernel(x, NO_ROW, NO_ROW, 0.0, False, w.groups, act, gated, residual, out, work, n_thread)

@@ -128,141 +128,134 @@ def _times_f32(halves, x, next_x, w0, w1, n_block, out):  # type: ignore[no-unty
     multiply_f32(x, next_x, w0, w1, 32 * n_block, out)
 
 
-def _many(unpack: Any, multiply: Any, n_row: int) -> Any:
-    """A thread's work: tasks while there are any, each two groups times rows of x, `n_row` at once."""
-
-    @inline
-    def many(x, next_x, panel_bytes, n_block, groups, act, gated, residual, out, work, area, n_thread):  # type: ignore[no-untyped-def]
-        n_tok = len(out)
-        n_pair = len(groups) // 2 if gated else (len(groups) + 1) // 2
-        rows = max(32, min(CACHED // next_x, n_tok * n_pair // (n_thread * 4)) // 32 * 32)
-        n_task = n_pair * ((n_tok + rows - 1) // rows)
-        panels = area + OUT_BYTES
-        while True:
-            task = fetch_add(work, 1)
-            if task >= n_task:
-                break
-            g = task % n_pair if gated else task % n_pair * 2
-            h = g + n_pair if gated else min(g + 1, len(groups) - 1)
-            for i in range(2):
-                f = h if i else g
-                unpack(groups[f, 0], groups[f, 1], n_block, panels + i * panel_bytes)
-            halves = groups[g, 0] == Q6_K or groups[h, 0] == Q6_K
-            start = task // n_pair * rows
-            for t in range(start, min(start + rows, n_tok), n_row):
-                multiply(halves, x + t * next_x, next_x, panels, panels + panel_bytes, n_block, area)
-                n = min(n_row, n_tok - t)
-                if gated:
-                    _put_gated(groups, g, h, act, t, n, area, out)
-                else:
-                    _put_rows(groups, g, act, t, n, area, residual, out)
-                    if h > g:
-                        _put_rows(groups, h, act, t, n, area + 64, residual, out)
-
-    return many
-
-
-_many_amx = _many(panel_bf16, _times_amx, 32)
-_many_bf16 = _many(panel_bf16, _times_bf16, 8)
-_many_int8 = _many(panel_int8, _times_int8, 4)
-_many_f32 = _many(panel_f32, _times_f32, 8)
+@inline
+def _put_tiled(row, n_block, rows, t):  # type: ignore[no-untyped-def]
+    bf16_row(row, n_block, rows + t // 16 * n_block * TILE_BYTES + t % 16 * 64, TILE_BYTES)
 
 
 @inline
-def _convert_bf16(x, weight, bias, eps, center, to, step, row, first, last):  # type: ignore[no-untyped-def]
-    """Rows first..last of x, bfloat16; tiled 16 rows together where `step` is TILE_BYTES."""
-    n_in = x.shape[1]
-    n_block = (n_in + 31) // 32
-    w, b = at(weight, 0) if weight.size else 0, at(bias, 0) if bias.size else 0
-    for t in range(first, last):
-        norm_row(at(x, t * n_in), n_in, w, b, eps, center, row)
-        if step == TILE_BYTES:
-            bf16_row(row, n_block, to + t // 16 * n_block * TILE_BYTES + t % 16 * 64, step)
-        else:
-            bf16_row(row, n_block, to + t * n_block * 64, step)
+def _put_bf16(row, n_block, rows, t):  # type: ignore[no-untyped-def]
+    bf16_row(row, n_block, rows + t * n_block * 64, 64)
+
+
+@inline
+def _put_int8(row, n_block, rows, t):  # type: ignore[no-untyped-def]
+    int8_row(row, n_block, rows + t * n_block * INT8_BYTES)
+
+
+@inline
+def _put_f32(row, n_block, rows, t):  # type: ignore[no-untyped-def]
+    for p in range(0, n_block * 128, 64):
+        store_f32(rows + t * n_block * 128 + p, load_f32(row + p))
+
+
+def _arithmetic(
+    x_bytes: int, put_row: Any, panel_bytes: int, unpack: Any, multiply: Any, n_row: int
+) -> tuple[Any, Any]:
+    """The two halves of a thread's work, `prepare` and then `multiply_all`.
+
+    A block is `x_bytes` of a row of x and `panel_bytes` of a panel; `n_row` rows are multiplied at once.
+    """
+
+    @inline
+    def area(n_tok, n_block, work, i):  # type: ignore[no-untyped-def]
+        """Address of thread i's: products, then two panels; before that, the row that `put_row` takes."""
+        rows = (n_tok + 31) // 32 * 32 * n_block * x_bytes
+        return work + HEAD_BYTES + rows + i * (OUT_BYTES + 2 * n_block * panel_bytes)
+
+    @inline
+    def prepare(x, weight, bias, eps, center, work, i, n_thread):  # type: ignore[no-untyped-def]
+        """The i-th part of the rows of x: norm and conversion."""
+        n, n_in = x.shape
+        n_block = (n_in + 31) // 32
+        w, b = at(weight, 0) if weight.size else 0, at(bias, 0) if bias.size else 0
+        row = area(n, n_block, work, i)
+        for t in range(i * n // n_thread, (i + 1) * n // n_thread):
+            norm_row(at(x, t * n_in), n_in, w, b, eps, center, row)
+            put_row(row, n_block, work + HEAD_BYTES, t)
+
+    @inline
+    def multiply_all(n_in, groups, act, gated, residual, out, work, i, n_thread):  # type: ignore[no-untyped-def]
+        """Tasks while there are any: two groups of weights times some rows of x."""
+        n_tok, n_block = len(out), (n_in + 31) // 32
+        next_x, panel = n_block * x_bytes, n_block * panel_bytes
+        n_pair = len(groups) // 2 if gated else (len(groups) + 1) // 2
+        rows = max(64, min(CACHED // next_x, n_tok * n_pair // (n_thread * 3)) // 32 * 32)
+        products = area(n_tok, n_block, work, i)
+        panels = products + OUT_BYTES
+        while True:
+            task = fetch_add(work, 1)
+            if task >= n_pair * ((n_tok + rows - 1) // rows):
+                break
+            g = task % n_pair if gated else task % n_pair * 2
+            h = g + n_pair if gated else min(g + 1, len(groups) - 1)
+            for k in range(2):
+                f = h if k else g
+                unpack(groups[f, 0], groups[f, 1], n_block, panels + k * panel)
+            halves = groups[g, 0] == Q6_K or groups[h, 0] == Q6_K
+            start = task // n_pair * rows
+            for t in range(start, min(start + rows, n_tok), n_row):
+                x = work + HEAD_BYTES + t * next_x
+                multiply(halves, x, next_x, panels, panels + panel, n_block, products)
+                n = min(n_row, n_tok - t)
+                if gated:
+                    _put_gated(groups, g, h, act, t, n, products, out)
+                else:
+                    _put_rows(groups, g, act, t, n, products, residual, out)
+                    if h > g:
+                        _put_rows(groups, h, act, t, n, products + 64, residual, out)
+
+    return prepare, multiply_all
+
+
+_prepare_amx, _multiply_amx = _arithmetic(64, _put_tiled, TILE_BYTES, panel_bf16, _times_amx, 32)
+_prepare_bf16, _multiply_bf16 = _arithmetic(64, _put_bf16, TILE_BYTES, panel_bf16, _times_bf16, 8)
+_prepare_int8, _multiply_int8 = _arithmetic(
+    INT8_BYTES, _put_int8, PANEL_INT8_BYTES, panel_int8, _times_int8, 4
+)
+_prepare_f32, _multiply_f32 = _arithmetic(128, _put_f32, 2048, panel_f32, _times_f32, 8)
 
 
 @parallel_kernel
 def many_rows_amx(x, weight, bias, eps, center, groups, act, gated, residual, out, work, n_thread):  # type: ignore[no-untyped-def]
-    """bfloat16 on the matrix unit; formats but float32."""
-    n_block = (x.shape[1] + 31) // 32
-    rows, panel, n = work + HEAD_BYTES, n_block * TILE_BYTES, len(x)
-    areas, area = rows + (n + 31) // 32 * 32 * n_block * 64, OUT_BYTES + 2 * panel
+    """bfloat16 on the matrix unit; all formats but float32."""
     poke_i64(work, 0)
     for i in prange(n_thread):
-        first, last = i * n // n_thread, (i + 1) * n // n_thread
-        _convert_bf16(x, weight, bias, eps, center, rows, TILE_BYTES, areas + i * area, first, last)
+        _prepare_amx(x, weight, bias, eps, center, work, i, n_thread)
     for i in prange(n_thread):
         start_tiles(work + 64)
-        _many_amx( rows, n_block * 64, panel, n_block,
-            groups, act, gated, residual, out, work, areas + i * area, n_thread,
-        )  # fmt: skip
+        _multiply_amx(x.shape[1], groups, act, gated, residual, out, work, i, n_thread)
         stop_tiles()
 
 
 @parallel_kernel
 def many_rows_bf16(x, weight, bias, eps, center, groups, act, gated, residual, out, work, n_thread):  # type: ignore[no-untyped-def]
-    """bfloat16 dot products; formats but float32."""
-    n_block = (x.shape[1] + 31) // 32
-    rows, panel, n = work + HEAD_BYTES, n_block * TILE_BYTES, len(x)
-    areas, area = rows + (n + 31) // 32 * 32 * n_block * 64, OUT_BYTES + 2 * panel
+    """bfloat16 dot products; all formats but float32."""
     poke_i64(work, 0)
     for i in prange(n_thread):
-        first, last = i * n // n_thread, (i + 1) * n // n_thread
-        _convert_bf16(x, weight, bias, eps, center, rows, 64, areas + i * area, first, last)
+        _prepare_bf16(x, weight, bias, eps, center, work, i, n_thread)
     for i in prange(n_thread):
-        _many_bf16( rows, n_block * 64, panel, n_block,
-            groups, act, gated, residual, out, work, areas + i * area, n_thread,
-        )  # fmt: skip
+        _multiply_bf16(x.shape[1], groups, act, gated, residual, out, work, i, n_thread)
 
 
 @parallel_kernel
 def many_rows_int8(x, weight, bias, eps, center, groups, act, gated, residual, out, work, n_thread):  # type: ignore[no-untyped-def]
     """int8 dot products; block formats alone."""
-    n_block = (x.shape[1] + 31) // 32
-    rows, next_x, panel, n = work + HEAD_BYTES, n_block * INT8_BYTES, n_block * PANEL_INT8_BYTES, len(x)
-    areas, area = rows + (n + 31) // 32 * 32 * next_x, OUT_BYTES + 2 * panel
     poke_i64(work, 0)
     for i in prange(n_thread):
-        _convert_int8(x, weight, bias, eps, center, rows, areas + i * area, i, n_thread)
+        _prepare_int8(x, weight, bias, eps, center, work, i, n_thread)
     for i in prange(n_thread):
-        _many_int8( rows, next_x, panel, n_block,
-            groups, act, gated, residual, out, work, areas + i * area, n_thread,
-        )  # fmt: skip
-
-
-@inline
-def _convert_int8(x, weight, bias, eps, center, to, row, i, n_thread):  # type: ignore[no-untyped-def]
-    n, n_in = x.shape
-    n_block = (n_in + 31) // 32
-    w, b = at(weight, 0) if weight.size else 0, at(bias, 0) if bias.size else 0
-    for t in range(i * n // n_thread, (i + 1) * n // n_thread):
-        norm_row(at(x, t * n_in), n_in, w, b, eps, center, row)
-        int8_row(row, n_block, to + t * n_block * INT8_BYTES)
+        _multiply_int8(x.shape[1], groups, act, gated, residual, out, work, i, n_thread)
 
 
 @parallel_kernel
 def many_rows_f32(x, weight, bias, eps, center, groups, act, gated, residual, out, work, n_thread):  # type: ignore[no-untyped-def]
     """float32; all formats."""
-    n_block = (x.shape[1] + 31) // 32
-    rows, next_x, panel, n = work + HEAD_BYTES, n_block * 128, n_block * 2048, len(x)
-    areas, area = rows + (n + 31) // 32 * 32 * next_x, OUT_BYTES + 2 * panel
     poke_i64(work, 0)
     for i in prange(n_thread):
-        _convert_f32(x, weight, bias, eps, center, rows, i, n_thread)
+        _prepare_f32(x, weight, bias, eps, center, work, i, n_thread)
     for i in prange(n_thread):
-        _many_f32( rows, next_x, panel, n_block,
-            groups, act, gated, residual, out, work, areas + i * area, n_thread,
-        )  # fmt: skip
-
-
-@inline
-def _convert_f32(x, weight, bias, eps, center, to, i, n_thread):  # type: ignore[no-untyped-def]
-    n, n_in = x.shape
-    next_x = (n_in + 31) // 32 * 128
-    w, b = at(weight, 0) if weight.size else 0, at(bias, 0) if bias.size else 0
-    for t in range(i * n // n_thread, (i + 1) * n // n_thread):
-        norm_row(at(x, t * n_in), n_in, w, b, eps, center, to + t * next_x)
+        _multiply_f32(x.shape[1], groups, act, gated, residual, out, work, i, n_thread)
 
 
 def work_bytes(n_tok: int, n_in: int, n_thread: int) -> int:
