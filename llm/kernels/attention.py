@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from llm.kernels import amx, attention_amx, attention_blocks, attention_few, half
+from llm.kernels import amx, attention_amx, attention_blocks, attention_few
 from llm.kernels.attention_amx import ROWS, blocks_amx
 from llm.kernels.attention_blocks import blocks
 from llm.kernels.attention_few import few
 from llm.kernels.jit import numba
+from llm.kernels.matmul import WORK
 from llm.kernels.operands import F32, KvRows, Visible
 
 FEW = 16  # lanes in use (queries times heads of a group) from which a block of lanes is the faster way
@@ -17,19 +18,14 @@ def attention(q: F32, kv: KvRows, visible: Visible, scale: float, *, softcap: fl
     n_head_kv = len(kv.k)
     n_thread = numba.config.NUMBA_NUM_THREADS  # those that may be: asking for those in use takes 1 us
     out = np.empty((n_tok, n_head * d), np.float32)
-    rows = (half.bits(kv.k), half.bits(kv.v), kv.k.itemsize)
-    call = (q, *rows, visible.lo, visible.hi, float(scale), float(softcap), out)
+    call = (q, *kv.bits, visible.lo, visible.hi, float(scale), float(softcap), out)
     if n_tok * n_head < FEW * n_head_kv:
-        few(*call, _scratch(attention_few.scratch_size(n_tok, n_head, n_head_kv, d, n_thread)), n_thread)
+        few(*call, WORK.address(attention_few.work_bytes(n_tok, n_head, n_head_kv, d, n_thread)), n_thread)
     elif amx.available():
         first = int(visible.lo.min()) // ROWS * ROWS
         stop = max(int(visible.hi.max()), first)
-        scratch = _scratch(attention_amx.scratch_size(n_head_kv, stop - first, d, n_thread))
-        blocks_amx(*call, scratch, n_thread, amx.TILES, first, stop)
+        memory = WORK.address(attention_amx.work_bytes(n_head_kv, stop - first, d, n_thread))
+        blocks_amx(*call, memory, n_thread, first, stop)
     else:
-        blocks(*call, _scratch(attention_blocks.scratch_size(d, n_thread)), n_thread)
+        blocks(*call, WORK.address(attention_blocks.work_bytes(d, n_thread)), n_thread)
     return out
-
-
-def _scratch(n: int) -> F32:
-    return np.empty(n, np.float32)

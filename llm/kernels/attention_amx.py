@@ -7,7 +7,6 @@ LANES queries at a time go through them in blocks of ROWS, as in `attention_bloc
 
 from llm.kernels.amx import TILE_BYTES, multiply_split_tiles, start_tiles, stop_tiles
 from llm.kernels.attention_lanes import (
-    aligned,
     cap,
     exp_below,
     hide,
@@ -21,7 +20,6 @@ from llm.kernels.jit import inline, parallel_kernel, prange
 from llm.kernels.simd import (
     as_f32,
     as_i32,
-    at,
     fetch_add,
     fma,
     load_f32,
@@ -40,16 +38,10 @@ ROWS = 64
 SPLIT = 2 * TILE_BYTES  # a tile and that of what bfloat16 leaves
 
 
-def scratch_size(n_head_kv: int, n_row: int, d: int, n_thread: int) -> int:
-    """float32 numbers that `blocks_amx` works in, where n_row rows are seen."""
-    return (
-        48
-        + (
-            n_head_kv * -(-n_row // ROWS) * ROWS * 8 * (-(-d // 32) * 32)
-            + n_thread * _thread_bytes.py_func(d)
-        )
-        // 4
-    )
+def work_bytes(n_head_kv: int, n_row: int, d: int, n_thread: int) -> int:
+    """What `blocks_amx` works in, where n_row rows are seen: counters, keys and values, each thread's."""
+    n_split = 2 * n_head_kv * -(-n_row // ROWS) * ROWS * -(-d // 32) * 32
+    return 128 + 4 * n_split + n_thread * _thread_bytes.py_func(d)
 
 
 @inline
@@ -60,37 +52,36 @@ def _thread_bytes(d):  # type: ignore[no-untyped-def]
 
 
 @parallel_kernel
-def blocks_amx(q, k, v, width, lo, hi, scale, softcap, out, scratch, n_thread, tiles, first, stop):  # type: ignore[no-untyped-def]
-    """`Kernels.attention`, key and value rows as `half.bits`.
+def blocks_amx(q, k, v, width, lo, hi, scale, softcap, out, memory, n_thread, first, stop):  # type: ignore[no-untyped-def]
+    """`Kernels.attention`; key and value rows come as `KvRows.bits`.
 
-    tiles        `amx.TILES`
+    memory       an address, with `amx.TILES` 64 bytes on
     first, stop  queries see no rows but these; first is a multiple of ROWS
     """
     work, shape = operands(q, k, v, width, lo, hi, scale, softcap, out)
     n_tok, n_head, n_head_kv, d = shape[0], shape[1], shape[2], shape[4]
     d_pad = (d + 31) // 32 * 32
     n_row = (stop - first + ROWS - 1) // ROWS * ROWS
-    taken = aligned(scratch)
-    poke_i64(taken, 0)
-    poke_i64(taken + 8, 0)
-    keys = taken + 64
+    poke_i64(memory, 0)
+    poke_i64(memory + 8, 0)
+    keys = memory + 128
     values = keys + 4 * n_head_kv * n_row * d_pad
     threads = values + 4 * n_head_kv * n_row * d_pad
     n_block = n_head_kv * n_row // ROWS
     for thread in prange(n_thread):
         mine = threads + _thread_bytes(d) * thread
-        block = fetch_add(taken, 1)
+        block = fetch_add(memory, 1)
         while block < n_block:
             _split_rows(work, shape, block, first, stop, keys, values, mine)
-            block = fetch_add(taken, 1)
+            block = fetch_add(memory, 1)
     n_item = (n_tok * (n_head // n_head_kv) + LANES - 1) // LANES * n_head_kv
     for thread in prange(n_thread):
         mine = threads + _thread_bytes(d) * thread
-        start_tiles(at(tiles, 0))
-        item = fetch_add(taken + 8, 1)
+        start_tiles(memory + 64)
+        item = fetch_add(memory + 8, 1)
         while item < n_item:
             _lanes(work, shape, n_item - 1 - item, first, n_row, keys, values, mine)  # see attention_blocks
-            item = fetch_add(taken + 8, 1)
+            item = fetch_add(memory + 8, 1)
         stop_tiles()
 
 

@@ -14,7 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from llm.kernels import simd
-from llm.kernels.attention_lanes import aligned, cap, exp_below, hide, operands, outputs, queries, widen
+from llm.kernels.attention_lanes import cap, exp_below, hide, operands, outputs, queries, widen
 from llm.kernels.jit import inline, parallel_kernel, prange
 from llm.kernels.simd import fetch_add, load_f32, max_f32, poke_i64, store_f32, zeros_f32
 
@@ -25,25 +25,24 @@ LANES = 16 * VECTORS
 ROWS = 64
 
 
-def scratch_size(d: int, n_thread: int) -> int:
-    """float32 numbers that `blocks` works in."""
-    return 32 + n_thread * _thread_size.py_func(d)
+def work_bytes(d: int, n_thread: int) -> int:
+    """What `blocks` works in: a counter, then each thread's."""
+    return 128 + n_thread * 4 * _thread_size.py_func(d)
 
 
 @parallel_kernel
-def blocks(q, k, v, width, lo, hi, scale, softcap, out, scratch, n_thread):  # type: ignore[no-untyped-def]
-    """`Kernels.attention`; key and value rows come as `half.bits`."""
+def blocks(q, k, v, width, lo, hi, scale, softcap, out, memory, n_thread):  # type: ignore[no-untyped-def]
+    """`Kernels.attention`; key and value rows come as `KvRows.bits`, `memory` as an address."""
     work, shape = operands(q, k, v, width, lo, hi, scale, softcap, out)
     n_tok, n_head, n_head_kv, d = shape[0], shape[1], shape[2], shape[4]
     n_item = (n_tok * (n_head // n_head_kv) + LANES - 1) // LANES * n_head_kv
-    taken = aligned(scratch)
-    poke_i64(taken, 0)
+    poke_i64(memory, 0)
     for thread in prange(n_thread):
-        mine = taken + 64 + 4 * _thread_size(d) * thread
-        item = fetch_add(taken, 1)
+        mine = memory + 128 + 4 * _thread_size(d) * thread
+        item = fetch_add(memory, 1)
         while item < n_item:
             _block(work, shape, n_item - 1 - item, mine)  # the last first: under a causal mask they see most
-            item = fetch_add(taken, 1)
+            item = fetch_add(memory, 1)
 
 
 @inline

@@ -7,7 +7,7 @@ joined by their maxima and sums.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from llm.kernels.simd import (
     fetch_add,
     fma,
     load_f32,
+    load_f32_part,
     max_f32,
     peek_f32,
     peek_i32,
@@ -30,6 +31,7 @@ from llm.kernels.simd import (
     poke_i64,
     splat_f32,
     store_f32,
+    store_f32_part,
     tanh_f32,
     zeros_f32,
 )
@@ -42,15 +44,16 @@ NOTHING = np.float32(-1e30)  # a running maximum before the first row
 UNSEEN = np.float32(-3e38)  # the score of a row that is not there
 
 
-def scratch_size(n_tok: int, n_head: int, n_head_kv: int, d: int, n_thread: int) -> int:
-    """float32 numbers that `few` works in: the parts, then each thread's queries and scores."""
+@cache
+def work_bytes(n_tok: int, n_head: int, n_head_kv: int, d: int, n_thread: int) -> int:
+    """What `few` works in: a counter, the parts, then each thread's queries and scores."""
     n_part = n_tok * n_head_kv * -(-n_head // n_head_kv // HEADS) * PARTS
-    return 16 + n_part * _part_size.py_func(d) + n_thread * _thread_size.py_func(d)
+    return 128 + 4 * (n_part * _part_size.py_func(d) + n_thread * _thread_size.py_func(d))
 
 
 @parallel_kernel
-def few(q, k, v, width, lo, hi, scale, softcap, out, scratch, n_thread):  # type: ignore[no-untyped-def]
-    """`Kernels.attention`; key and value rows come as `half.bits`."""
+def few(q, k, v, width, lo, hi, scale, softcap, out, memory, n_thread):  # type: ignore[no-untyped-def]
+    """`Kernels.attention`; key and value rows come as `KvRows.bits`, `memory` as an address."""
     n_tok, n_head, d = q.shape
     n_head_kv, n_row = k.shape[0], k.shape[1]
     shape = (n_tok, n_head, n_head_kv, n_row, d, width)
@@ -60,19 +63,18 @@ def few(q, k, v, width, lo, hi, scale, softcap, out, scratch, n_thread):  # type
     for t in range(n_tok):
         n_seen += max(hi[t] - lo[t], 0)
     n_part = 1 if n_seen * n_head_kv * d <= ALONE else PARTS
-    parts = at(scratch, 16)
+    parts = memory + 128
     mine = parts + 4 * _part_size(d) * n_item * n_part
     if n_part == 1:
         for item in range(n_item):
             _part(work, shape, n_part, item, parts, mine)
     else:
-        taken = at(scratch, 0)
-        poke_i64(taken, 0)
+        poke_i64(memory, 0)
         for thread in prange(n_thread):
-            item = fetch_add(taken, 1)
+            item = fetch_add(memory, 1)
             while item < n_item * n_part:
                 _part(work, shape, n_part, item, parts, mine + 4 * _thread_size(d) * thread)
-                item = fetch_add(taken, 1)
+                item = fetch_add(memory, 1)
     for t in range(n_tok):
         for h in range(n_head):
             _join(shape, n_part, t, h, parts, at(out, (t * n_head + h) * d))
@@ -107,9 +109,9 @@ def _part(work, shape, n_part, item, parts, scratch):  # type: ignore[no-untyped
         store_f32(scratch + 4 * i, zeros_f32())
         store_f32(o + 4 * i, zeros_f32())
     for g in range(n):
-        for i in range(d):
-            x = peek_f32(q + 4 * ((t * n_head + first + g) * d + i))
-            poke_f32(scratch + 4 * (g * d_pad + i), x * scale)
+        for i in range(0, d_pad, 16):
+            x = load_f32_part(q + 4 * ((t * n_head + first + g) * d + i), min(16, d - i))
+            store_f32(scratch + 4 * (g * d_pad + i), x * splat_f32(scale))
     start, stop = peek_i32(lo + 4 * t), peek_i32(hi + 4 * t)
     size = (stop - start + n_part - 1) // n_part
     start = start + part * size
@@ -207,21 +209,20 @@ def _join(shape, n_part, t, h, parts, out):  # type: ignore[no-untyped-def]
     quad, g = h % group // HEADS, h % group % HEADS
     base = parts + size * n_part * ((t * n_head_kv + h // group) * n_quad + quad)
     ends = base + 4 * (HEADS * d_pad + g)
-    top = NOTHING
+    top, total = NOTHING, np.float32(0)
     for part in range(n_part):
         top = max(top, peek_f32(ends + size * part))
-    total = np.float32(0)
-    for i in range(d):
-        poke_f32(out + 4 * i, 0.0)
     for part in range(n_part):
         weight = np.exp(peek_f32(ends + size * part) - top)
         total += weight * peek_f32(ends + size * part + 64)
-        for i in range(d):
-            x = peek_f32(base + size * part + 4 * (g * d_pad + i))
-            poke_f32(out + 4 * i, peek_f32(out + 4 * i) + weight * x)
+        poke_f32(ends + size * part, weight)
     share = np.float32(1) / total if total > 0 else np.float32(0)
-    for i in range(d):
-        poke_f32(out + 4 * i, peek_f32(out + 4 * i) * share)
+    for i in range(0, d_pad, 16):
+        x = zeros_f32()
+        for part in range(n_part):
+            weight = peek_f32(ends + size * part)
+            x = fma(splat_f32(weight * share), load_f32(base + size * part + 4 * (g * d_pad + i)), x)
+        store_f32_part(out + 4 * i, x, min(16, d - i))
 
 
 def _shuffle(b: ir.IRBuilder, x: ir.Value, y: ir.Value, lanes: Sequence[int]) -> ir.Value:

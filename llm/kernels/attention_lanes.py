@@ -47,12 +47,6 @@ def operands(q, k, v, width, lo, hi, scale, softcap, out):  # type: ignore[no-un
 
 
 @inline
-def aligned(array):  # type: ignore[no-untyped-def]
-    """The first address in the array that vectors of 64 bytes like."""
-    return (at(array, 0) + 63) // 64 * 64
-
-
-@inline
 def _place(shape, h, pair):  # type: ignore[no-untyped-def]
     """Index into [n_tok, n_head] of a pair (token, head of group h), which may lie past the end."""
     group = shape[1] // shape[2]

@@ -1,20 +1,11 @@
 """Reading and writing rows of float16 or float32 alike, as float32, in vectors of 16 or one by one.
 
-numba knows no float16 on a CPU, and compiles a kernel once for each type of array it meets: rows of either
-kind go to kernels as int16 `bits`, with `width` 2 or 4 beside them; inside, a row is an address and a width.
+numba knows no float16 on a CPU, and compiles kernels once for each type of array they meet: rows of either
+kind go to kernels as `KvRows.bits`, with their `width` 2 or 4; inside, a row is an address and a width.
 """
-
-import numpy as np
-from numpy.typing import NDArray
 
 from llm.kernels import simd
 from llm.kernels.jit import inline
-from llm.kernels.operands import F32
-
-
-def bits(array: NDArray[np.float16] | F32) -> NDArray[np.int16]:
-    """What a kernel takes for `array`: [..., n] -> [..., n] of float16, [..., 2 n] of float32."""
-    return array.view(np.int16)
 
 
 @inline

@@ -1,6 +1,7 @@
 """What kernels take besides plain arrays: norms, rope tables and mask ranges. Plain data, no arithmetic."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -81,3 +82,8 @@ class KvRows:
 
     k: NDArray[np.float16] | F32
     v: NDArray[np.float16] | F32
+
+    @cached_property
+    def bits(self) -> tuple[NDArray[np.int16], NDArray[np.int16], int]:
+        """k and v as int16, and the bytes of a number: numba knows no float16 on a CPU."""
+        return self.k.view(np.int16), self.v.view(np.int16), self.k.itemsize

@@ -28,7 +28,7 @@ def qkv_to_rows(
     q = np.empty((len(qkv), n_head, d), np.float32)
     turn, qn, kn = rope or NO_ROPE, q_norm or NO_NORM, k_norm or NO_NORM
     _qkv_to_rows(
-        *(qkv, q, half.bits(kv.k), half.bits(kv.v), kv.k.itemsize, row),
+        *(qkv, q, *kv.bits, row),
         *(turn.cos, turn.sin, turn.kind == "neox"),
         *(qn.weight, NO_ROW if qn.bias is None else qn.bias, qn.eps, qn.center),
         *(kn.weight, NO_ROW if kn.bias is None else kn.bias, kn.eps, kn.center),
