@@ -387,6 +387,25 @@ def chatglm(path: Path) -> Path:
     return make_text_gguf(path, "chatglm", tensors=t, meta=meta, without=without, tied=False, seed=45)
 
 
+def exaone4(path: Path) -> Path:
+    """As 1.2B: no window."""
+    return _exaone4(path, 47, N_LAYER, {})
+
+
+def exaone4_hybrid(path: Path) -> Path:
+    """As 32B, of which the peer knows by its 64 layers that some have a window."""
+    return _exaone4(path, 48, 64, {"attention.sliding_window": 8})
+
+
+def _exaone4(path: Path, seed: int, n_layer: int, more: dict[str, object]) -> Path:
+    t = _head_norms(seed, D_HEAD, n_layer)
+    for name in blocks("post_attention_norm.weight", "post_ffw_norm.weight", n_layer=n_layer):
+        t.vector(name, N_EMBD)
+    t.vector("rope_freqs.weight", D_HEAD // 2, 3.0)
+    meta, without = _prefixed("exaone4", more), blocks("attn_norm.weight", "ffn_norm.weight", n_layer=n_layer)
+    return make_text_gguf(path, "exaone4", tensors=t, meta=meta, without=without, n_layer=n_layer, seed=seed)
+
+
 def minicpm(path: Path) -> Path:
     return make_text_gguf(path, "minicpm", seed=35)
 
@@ -489,6 +508,8 @@ CASES: dict[str, Callable[..., Path]] = {
         glm4moe,
         glm4moe_vision,
         minicpm,
+        exaone4,
+        exaone4_hybrid,
         minicpm_long,
         chatglm,
         hunyuan_dense,
