@@ -11,7 +11,7 @@ from llm.errors import ModelError
 from llm.gguf import GGUF
 from llm.kernels import Kernels, reference
 from llm.span import tokens
-from tests import tiny_architectures
+from tests import tiny_dense, tiny_mixed
 from tests.peer.architectures import GOLDEN, IDS, N_KEPT
 from tests.tiny_architectures import CASES
 
@@ -82,12 +82,12 @@ def test_phi3_sees_a_window_where_the_file_has_one(tmp_path: Path) -> None:
     """As its authors have it; the peer looks at all rows."""
     far = [9, *IDS[1:12]]
     for window, same in ((6, True), (0, False)):
-        path = tiny_architectures.phi3(tmp_path / f"{window}.gguf", window=window, n_layer=1)
+        path = tiny_dense.phi3(tmp_path / f"{window}.gguf", window=window, n_layer=1)
         a, b = (context(path).decode(tokens(ids)) for ids in (IDS[:12], far))
         assert np.array_equal(a, b) == same
 
 
 def test_experts_without_a_number_to_use(tmp_path: Path) -> None:
-    path = tiny_architectures.qwen3moe(tmp_path / "m.gguf", n_used=9)
+    path = tiny_mixed.qwen3moe(tmp_path / "m.gguf", n_used=9)
     with pytest.raises(ModelError, match=r"expert_used_count is 9, expected 1 to 5"):
         context(path)

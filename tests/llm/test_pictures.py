@@ -12,7 +12,7 @@ from llm.gguf import GGUF
 from llm.kernels import Kernels, reference
 from llm.kernels.operands import F32
 from llm.span import Span, media, tokens
-from tests import tiny_architectures
+from tests import tiny_mixed
 from tests.peer import architectures
 from tests.peer.architectures import BLOCKS, GOLDEN, GRIDS, IDS, LINES, N_KEPT, PROMPT, picture
 from tests.tiny_architectures import CASES
@@ -115,7 +115,7 @@ def test_rows_of_a_block_see_each_other_where_there_is_a_window_b074(tmp_path: P
     other = rows.copy()
     other[-1] += 1
     for window, same in ((True, False), (False, True)):
-        path = tiny_architectures.gemma4(tmp_path / f"{window}.gguf", local=[window] * 3)
+        path = tiny_mixed.gemma4(tmp_path / f"{window}.gguf", local=[window] * 3)
         kv = []
         for r in (rows, other):
             c = context(path)
