@@ -38,6 +38,7 @@ SHARED = (
     "matmul_tiles.py",
     "quants.py",
     "simd.py",
+    "simd_dot.py",
     "simd_ir.py",
 )
 

@@ -24,7 +24,7 @@ from llm.kernels.matmul_kernels import (
 )
 from llm.kernels.operands import F32, I32, Act, Embedding, Linear, Norm
 from llm.kernels.quants import BLOCK_FORMATS, COLUMN_BYTES, ROWS, group_bytes
-from llm.kernels.simd import NATIVE_BF16, NATIVE_DOT4
+from llm.kernels.simd_dot import NATIVE_BF16, NATIVE_DOT4
 
 U8 = NDArray[np.uint8]
 PACKABLE = BLOCK_FORMATS.keys() | COLUMN_BYTES.keys()

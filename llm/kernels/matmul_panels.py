@@ -10,7 +10,7 @@ from numba import types
 from llm.kernels.matmul_rows import float_columns
 from llm.kernels.matmul_tiles import PANEL_INT8_BYTES
 from llm.kernels.quants import BF16, BLOCK_FORMATS, F16, F32, BlockFormat
-from llm.kernels.simd import pack_bf16_ir
+from llm.kernels.simd_dot import pack_bf16
 from llm.kernels.simd_ir import ADDRESS, U8X64, U32X16, Value, emitted
 
 
@@ -21,7 +21,7 @@ def _put_f32(four: list[Value], to: Value) -> None:
 
 def _put_bf16(four: list[Value], to: Value) -> None:
     for i in (0, 1):
-        (to + 64 * i).store(to.of(pack_bf16_ir(to.b, four[2 * i].v, four[2 * i + 1].v)))
+        (to + 64 * i).store(pack_bf16(four[2 * i], four[2 * i + 1]))
 
 
 def _numbers(

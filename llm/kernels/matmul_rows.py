@@ -3,13 +3,9 @@
 from llm.kernels.matmul_ends import INT8_BYTES
 from llm.kernels.quants import BF16, BLOCK_FORMATS, F16, F32, BlockFormat, load_half
 from llm.kernels.simd import F32 as F32_VECTOR
-from llm.kernels.simd import dot4_ir, f32, i32
+from llm.kernels.simd import i32
+from llm.kernels.simd_dot import dot4
 from llm.kernels.simd_ir import ADDRESS, F32X16, U8X64, U32X16, Value, Variable, emitted
-
-
-def spread(p: Value, kind: object = f32) -> Value:
-    """One number in all lanes."""
-    return p.load(kind).lanes(16)
 
 
 def _blocks(fmt: BlockFormat, group: Value, x: Value, n_block: Value, sums: list[Variable]) -> None:
@@ -18,9 +14,9 @@ def _blocks(fmt: BlockFormat, group: Value, x: Value, n_block: Value, sums: list
         p = x + kb * INT8_BYTES
         dots = [group.constant(0, U32X16)] * 4  # four, or each would wait for the last
         for q, code in enumerate(codes):
-            word = spread(p + 4 * q, i32).bits(U8X64)
-            dots[q // 2] = p.of(dot4_ir(p.b, dots[q // 2].v, code.v, word.v))
-        scale, of_low, of_high, of_all = (spread(p + at) for at in (32, 36, 40, 44))
+            word = (p + 4 * q).spread(i32).bits(U8X64)
+            dots[q // 2] = dot4(dots[q // 2], code, word)
+        scale, of_low, of_high, of_all = ((p + at).spread() for at in (32, 36, 40, 44))
         if fmt.halves:
             sums[0].add((dots[0] + dots[1]).to_f32(), low * scale)
             sums[1].add((dots[2] + dots[3]).to_f32(), high * scale)
@@ -44,7 +40,7 @@ def float_columns(fmt: int, p: Value) -> list[Value]:
 def _columns(fmt: int, n_bytes: int, group: Value, x: Value, n_block: Value, sums: list[Variable]) -> None:
     with (n_block << 3).times() as i:
         for k, column in enumerate(float_columns(fmt, group + i * n_bytes)):
-            sums[k].add(column, spread(x + i * 16 + 4 * k))
+            sums[k].add(column, (x + i * 16 + 4 * k).spread())
 
 
 @emitted(F32_VECTOR, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS)

@@ -9,16 +9,12 @@ from typing import Any
 from numba import types
 
 from llm.kernels.matmul_ends import INT8_BYTES
-from llm.kernels.simd import dot2_bf16_ir, dot4_ir, f32, i32
+from llm.kernels.simd import i32
+from llm.kernels.simd_dot import dot2_bf16, dot4
 from llm.kernels.simd_ir import ADDRESS, F32X16, U8X64, U32X16, Value, Variable, emitted
 
 PANEL_INT8_BYTES = 768  # of a block of 32: codes [8, 16, 4], two scales f32 [16], two leasts f32 [16]
 Sums = list[list[Variable]]
-
-
-def _shared(p: Value, kind: Any = f32) -> Value:
-    """One number in all lanes."""
-    return p.load(kind).lanes(16)
 
 
 def _multiply(n_row: int, x_step: int, w_step: int, block: Callable[..., None]) -> Any:
@@ -44,7 +40,7 @@ def _f32_column(sums: Sums, rows: list[Value], panels: list[Value]) -> None:
     """x float32, panel float32 [16]."""
     w = [p.load(F32X16) for p in panels]
     for i, row in enumerate(rows):
-        x = _shared(row)
+        x = row.spread()
         for j in (0, 1):
             sums[i][j].add(x, w[j])
 
@@ -54,10 +50,10 @@ def _bf16_block(sums: Sums, rows: list[Value], panels: list[Value]) -> None:
     for k in range(16):
         w = [(p + 64 * k).load(U8X64) for p in panels]
         for i, row in enumerate(rows):
-            x = _shared(row + 4 * k, i32).bits(U8X64)
+            x = (row + 4 * k).spread(i32).bits(U8X64)
             for j in (0, 1):
                 total = sums[i][j]
-                total.set(x.of(dot2_bf16_ir(x.b, total.get().v, w[j].v, x.v)))
+                total.set(dot2_bf16(total.get(), w[j], x))
 
 
 def _int8_block(sums: Sums, rows: list[Value], panels: list[Value]) -> None:
@@ -65,7 +61,7 @@ def _int8_block(sums: Sums, rows: list[Value], panels: list[Value]) -> None:
     dots = _int8_dots(rows, panels)
     scales, leasts = ([(p + at).load(F32X16) for p in panels] for at in (512, 640))
     for i, row in enumerate(rows):
-        x_scale, x_sum = _shared(row + 32), _shared(row + 44)
+        x_scale, x_sum = (row + 32).spread(), (row + 44).spread()
         for j in (0, 1):
             low, high = dots[i][j]
             sums[i][j].add((low + high).to_f32(), scales[j] * x_scale)
@@ -77,7 +73,7 @@ def _int8_block_in_halves(sums: Sums, rows: list[Value], panels: list[Value]) ->
     dots = _int8_dots(rows, panels)
     scales, leasts = ([[(p + at + 64 * h).load(F32X16) for h in (0, 1)] for p in panels] for at in (512, 640))
     for i, row in enumerate(rows):
-        x_scale, x_sums = _shared(row + 32), [_shared(row + 36), _shared(row + 40)]
+        x_scale, x_sums = (row + 32).spread(), [(row + 36).spread(), (row + 40).spread()]
         for j in (0, 1):
             for h in (0, 1):
                 sums[i][j].add(dots[i][j][h].to_f32(), scales[j][h] * x_scale)
@@ -90,10 +86,9 @@ def _int8_dots(rows: list[Value], panels: list[Value]) -> list[list[list[Value]]
     for q in range(8):
         w = [(p + 64 * q).load(U8X64) for p in panels]
         for i, row in enumerate(rows):
-            x = _shared(row + 4 * q, i32).bits(U8X64)
+            x = (row + 4 * q).spread(i32).bits(U8X64)
             for j in (0, 1):
-                so_far = dots[i][j][q // 4]
-                dots[i][j][q // 4] = x.of(dot4_ir(x.b, so_far.v, w[j].v, x.v))
+                dots[i][j][q // 4] = dot4(dots[i][j][q // 4], w[j], x)
     return dots
 
 

@@ -62,19 +62,13 @@ def _unpack_8(p: Value) -> list[Value]:
     return [(p + 64 * q).load(U8X64) for q in range(8)]
 
 
-def _split(words: Value) -> tuple[Value, Value]:
-    undef, kind = ir.Constant(words.v.type, ir.Undefined), ir.VectorType(i32, 4)
-    low, high = (ir.Constant(kind, [i + k for k in range(4)]) for i in (0, 4))
-    return tuple(words.of(words.b.shuffle_vector(words.v, undef, m)) for m in (low, high))  # type: ignore[return-value]
-
-
 def _put(words: Value, p: Value, step: int) -> None:
     for q in range(words.v.type.count):
         (p + step * q).store(words.lane(q))
 
 
 def _pack_4(words: Value, p: Value, r: Value) -> None:
-    low, high = _split(words & NIBBLES)
+    low, high = (words & NIBBLES).halves()
     _put(low | high << 4, p + r * 4, 64)
 
 
@@ -89,7 +83,7 @@ def _pack_5(words: Value, p: Value, r: Value) -> None:
 
 def _pack_6(words: Value, p: Value, r: Value) -> None:
     _pack_4(words, p, r)
-    for i, half in enumerate(_split(words >> 4 & TWOS)):
+    for i, half in enumerate((words >> 4 & TWOS).halves()):
         plane = half.lane(0)
         for q in (1, 2, 3):
             plane = plane | half.lane(q) << 2 * q

@@ -1,10 +1,10 @@
 """A small SIMD vocabulary for numba: vectors of 64 bytes as numba types, and the operations kernels need.
 
-`F32` holds 16 float32, `I32` 16 int32, `Bytes` 64 bytes; vectors of one kind combine with + - * / & | ^.
+`F32` holds 16 float32, `I32` 16 int32, `Bytes` 64 bytes; numbers of one kind combine with + - * / & |.
 Memory is named by address, an integer: `at(array, i)`. The array must outlive every use of its address, so
 take addresses of a kernel's arguments only (numba knows no float16 arrays: pass `.view(np.int16)`). LLVM
-splits vectors where registers are narrower; only `dot4`, `dot2_bf16` and the float16 conversions choose
-instructions by what the processor has.
+splits vectors where registers are narrower; only the float16 conversions, and the products of `simd_dot`,
+choose instructions by what the processor has.
 """
 
 import operator
@@ -84,7 +84,6 @@ def _operators() -> None:
             operator.and_: "and_",
             operator.or_: "or_",
         },
-        Bytes: {operator.add: "add", operator.and_: "and_", operator.or_: "or_", operator.xor: "xor"},
     }
     for vec, table in ops.items():
         for op, method in table.items():
@@ -193,10 +192,6 @@ def _f32_to_half(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
     return b.trunc(b.or_(half, sign), ir.VectorType(i16, 16))
 
 
-def _bf16_to_f32(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
-    return b.bitcast(b.shl(b.zext(v, I32.llvm), I32.llvm([16] * 16)), F32.llvm)
-
-
 def _f32_to_bf16(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
     rounded = b.add(b.bitcast(v, I32.llvm), I32.llvm([0x8000] * 16))
     return b.trunc(b.lshr(rounded, I32.llvm([16] * 16)), ir.VectorType(i16, 16))
@@ -205,24 +200,13 @@ def _f32_to_bf16(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
 _16 = ir.VectorType(i16, 16)
 load_f32 = _load(F32.llvm, F32)  # 16 float32 at an address
 load_f16 = _load(_16, F32, half_to_f32_ir)  # 16 float16, widened
-load_bf16 = _load(_16, F32, _bf16_to_f32)  # 16 bfloat16, widened
 load_i32 = _load(I32.llvm, I32)
-load_bytes = _load(Bytes.llvm, Bytes)
-load_i8 = _load(ir.VectorType(i8, 16), I32, lambda b, v: b.sext(v, I32.llvm))  # 16 signed bytes, widened
-load_u8 = _load(ir.VectorType(i8, 16), I32, lambda b, v: b.zext(v, I32.llvm))
-load_word = _load(i32, Bytes, lambda b, v: b.bitcast(splat(b, v, 16), Bytes.llvm))  # 4 bytes, 16 times
-load_bits = _load(  # 64 bits as 64 bytes, 0xff where a bit is set
-    i64, Bytes, lambda b, v: b.sext(b.bitcast(v, ir.VectorType(i1, 64)), Bytes.llvm)
-)
 peek_f32 = _load(f32, types.float32)  # one number at an address
 peek_i32 = _load(i32, types.int32)
-peek_u8 = _load(i8, types.uint8)
-peek_u16 = _load(i16, types.uint16)
 
 store_f32 = _store(F32.llvm, F32)
 store_f16 = _store(_16, F32, _f32_to_half)
 store_bf16 = _store(_16, F32, _f32_to_bf16)
-store_i32 = _store(I32.llvm, I32)
 store_bytes = _store(Bytes.llvm, Bytes)
 store_i8 = _store(
     ir.VectorType(i8, 16), I32, lambda b, v: b.trunc(v, ir.VectorType(i8, 16))
@@ -230,8 +214,6 @@ store_i8 = _store(
 poke_f32 = _store(f32, types.float32)
 poke_i32 = _store(i32, types.int32)
 poke_i64 = _store(i64, types.int64)
-poke_u8 = _store(i8, types.uint8)
-poke_u16 = _store(i16, types.uint16)
 
 
 def _of_one(
@@ -324,19 +306,15 @@ def _reduce(name: str) -> Callable[..., ir.Value]:
 
 
 zeros_f32 = _function(F32, [], lambda b: ir.Constant(F32.llvm, None))
-zeros_i32 = _function(I32, [], lambda b: ir.Constant(I32.llvm, None))
 splat_f32 = _function(F32, [types.float32], lambda b, x: splat(b, x, 16))
 splat_i32 = _function(I32, [types.int32], lambda b, x: splat(b, x, 16))
-splat_i8 = _function(Bytes, [types.int8], lambda b, x: splat(b, x, 64))
 fma = _function(F32, [F32, F32, F32], _llvm("llvm.fmuladd.v16f32", F32))  # x * y + z
 max_f32 = _function(F32, [F32, F32], lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y))
 min_f32 = _function(F32, [F32, F32], lambda b, x, y: b.select(b.fcmp_ordered("<", x, y), x, y))
 max_i32 = _function(I32, [I32, I32], lambda b, x, y: b.select(b.icmp_signed(">", x, y), x, y))
 abs_f32 = _function(F32, [F32], _llvm("llvm.fabs.v16f32", F32))
-sqrt_f32 = _function(F32, [F32], _llvm("llvm.sqrt.v16f32", F32))
 round_f32 = _function(F32, [F32], _llvm("llvm.rint.v16f32", F32))
 sum_f32 = _function(types.float32, [F32], _reduce("fadd"))  # of the 16 lanes
-top_f32 = _function(types.float32, [F32], _reduce("fmax"))
 sum_i32 = _function(types.int32, [I32], lambda b, v: call(b, "llvm.vector.reduce.add.v16i32", i32, [v]))
 top_as_f32 = _function(  # the largest of 16 lanes, as a float32 of the same bits
     types.float32, [I32], lambda b, v: b.bitcast(call(b, "llvm.vector.reduce.smax.v16i32", i32, [v]), f32)
@@ -345,10 +323,7 @@ to_f32 = _function(F32, [I32], lambda b, v: b.sitofp(v, F32.llvm))
 to_i32 = _function(I32, [F32], lambda b, v: b.fptosi(v, I32.llvm))  # truncates: round_f32 first
 as_f32 = _function(F32, [I32], lambda b, v: b.bitcast(v, F32.llvm))  # the same bits
 as_i32 = _function(I32, [F32], lambda b, v: b.bitcast(v, I32.llvm))
-bytes_as_i32 = _function(I32, [Bytes], lambda b, v: b.bitcast(v, I32.llvm))
-i32_as_bytes = _function(Bytes, [I32], lambda b, v: b.bitcast(v, Bytes.llvm))
 shift_left = _function(I32, [I32, types.int32], lambda b, v, n: b.shl(v, splat(b, n, 16)))
-shift_right = _function(I32, [I32, types.int32], lambda b, v, n: b.lshr(v, splat(b, n, 16)))  # unsigned
 
 
 def _pick(lanes: Sequence[int]) -> Callable[..., ir.Value]:
@@ -360,80 +335,6 @@ firsts = _function(F32, [F32, F32], _pick(range(0, 32, 2)))
 seconds = _function(F32, [F32, F32], _pick(range(1, 32, 2)))
 low_pairs = _function(F32, [F32, F32], _pick([i // 2 + 16 * (i % 2) for i in range(16)]))
 high_pairs = _function(F32, [F32, F32], _pick([i // 2 + 16 * (i % 2) for i in range(16, 32)]))
-low_nibbles = _function(Bytes, [Bytes], lambda b, v: b.and_(v, Bytes.llvm([15] * 64)))
-
-
-def _high_nibbles(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
-    words = b.lshr(b.bitcast(v, I32.llvm), I32.llvm([4] * 16))
-    return b.and_(b.bitcast(words, Bytes.llvm), Bytes.llvm([15] * 64))
-
-
-high_nibbles = _function(Bytes, [Bytes], _high_nibbles)
-
-
-def _halves(b: ir.IRBuilder, v: ir.Value, n: int) -> list[ir.Value]:
-    """IR: the n equal parts of a vector."""
-    count = v.type.count // n
-    undef = ir.Constant(v.type, ir.Undefined)
-    pick = ir.VectorType(i32, count)
-    return [b.shuffle_vector(v, undef, pick(list(range(i * count, (i + 1) * count)))) for i in range(n)]
-
-
-def _join(b: ir.IRBuilder, lo: ir.Value, hi: ir.Value) -> ir.Value:
-    n = 2 * lo.type.count
-    return b.shuffle_vector(lo, hi, ir.VectorType(i32, n)(list(range(n))))
-
-
-def dot4_ir(b: ir.IRBuilder, acc: ir.Value, w: ir.Value, x: ir.Value) -> ir.Value:
-    if "avx512vnni" in FEATURES:
-        return call(b, "llvm.x86.avx512.vpdpbusd.512", I32.llvm, [acc, w, x])
-    if "avxvnni" in FEATURES:
-        parts = zip(*(_halves(b, v, 2) for v in (acc, w, x)))
-        half = ir.VectorType(i32, 8)
-        return _join(b, *(call(b, "llvm.x86.avx512.vpdpbusd.256", half, p) for p in parts))
-    words_w, words_x = (b.bitcast(v, ir.VectorType(i16, 32)) for v in (w, x))
-    eight = ir.VectorType(i16, 32)([8] * 32)
-    even_w = b.and_(words_w, ir.VectorType(i16, 32)([255] * 32))
-    pairs = [
-        (even_w, b.ashr(b.shl(words_x, eight), eight)),
-        (b.lshr(words_w, eight), b.ashr(words_x, eight)),
-    ]
-    for a, c in pairs:
-        acc = b.add(acc, _pair_products(b, a, c))
-    return acc
-
-
-def _pair_products(b: ir.IRBuilder, a: ir.Value, c: ir.Value) -> ir.Value:
-    """IR: a[2i] c[2i] + a[2i+1] c[2i+1] of int16 [32] -> int32 [16]."""
-    if "avx2" in FEATURES:
-        half = ir.VectorType(i32, 8)
-        parts = zip(_halves(b, a, 2), _halves(b, c, 2))
-        return _join(b, *(call(b, "llvm.x86.avx2.pmadd.wd", half, p) for p in parts))
-    wide_a, wide_c = b.bitcast(a, I32.llvm), b.bitcast(c, I32.llvm)
-    sixteen = I32.llvm([16] * 16)
-    low = b.mul(b.ashr(b.shl(wide_a, sixteen), sixteen), b.ashr(b.shl(wide_c, sixteen), sixteen))
-    return b.add(low, b.mul(b.ashr(wide_a, sixteen), b.ashr(wide_c, sixteen)))
-
-
-dot4 = _function(I32, [I32, Bytes, Bytes], dot4_ir)  # acc + sum of 4 products u8 w * i8 x in each int32 lane
-NATIVE_DOT4 = bool(FEATURES & {"avx512vnni", "avxvnni"})
-NATIVE_BF16 = "avx512bf16" in FEATURES
-
-
-def dot2_bf16_ir(b: ir.IRBuilder, acc: ir.Value, w: ir.Value, x: ir.Value) -> ir.Value:
-    if NATIVE_BF16:
-        pairs = ir.VectorType(bf16, 32)
-        name = "llvm.x86.avx512bf16.dpbf16ps.512"
-        return call(b, name, F32.llvm, [acc, b.bitcast(w, pairs), b.bitcast(x, pairs)])
-    words = [b.bitcast(v, I32.llvm) for v in (w, x)]
-    even = [b.bitcast(b.shl(v, I32.llvm([16] * 16)), F32.llvm) for v in words]
-    odd = [b.bitcast(b.and_(v, I32.llvm([0xFFFF0000] * 16)), F32.llvm) for v in words]
-    for pair in (even, odd):
-        acc = call(b, "llvm.fmuladd.v16f32", F32.llvm, [*pair, acc])
-    return acc
-
-
-dot2_bf16 = _function(F32, [F32, Bytes, Bytes], dot2_bf16_ir)  # acc + sum of 2 bfloat16 products in each lane
 
 
 def pack_bf16_ir(b: ir.IRBuilder, even: ir.Value, odd: ir.Value) -> ir.Value:

@@ -100,9 +100,21 @@ class Value:
         """What stands at this address."""
         return self.of(self.b.load(pointer(self.b, self.v, kind), align=1))
 
+    def spread(self, kind: ir.Type = float_type) -> "Value":
+        """The number at this address in 16 lanes."""
+        return self.load(kind).lanes(16)
+
     def store(self, value: "Value") -> None:
         """`value` to this address."""
         self.b.store(value.v, pointer(self.b, self.v, value.v.type), align=1)
+
+    def halves(self) -> "tuple[Value, Value]":
+        """The two halves of a vector."""
+        n = self.v.type.count // 2
+        undef, kind = ir.Constant(self.v.type, ir.Undefined), ir.VectorType(i32, n)
+        first, second = (ir.Constant(kind, list(range(i, i + n))) for i in (0, n))
+        cut = self.b.shuffle_vector
+        return self.of(cut(self.v, undef, first)), self.of(cut(self.v, undef, second))
 
     @contextmanager
     def times(self) -> Iterator["Value"]:

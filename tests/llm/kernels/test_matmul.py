@@ -104,8 +104,10 @@ def test_norm_bias_activation_and_residual(
     out = None if residual is None else residual.copy()
     options["residual"] = out
     got = matmul.linear(x, matmul.load_linear([t], bias), out=out, **options)
-    scale = np.abs(reference.linear(x, reference.load_linear([t], bias), norm=before)).max()
-    assert np.abs(got - want).max() < 1.5 * tolerance(kind) * max(scale, 1.0)
+    # No number of x is off by more than this part of the largest, and activations are hardly steeper than 1.
+    part = 2e-6 if kind == "F32" else 1.2 / 254
+    largest = np.abs(reference.norm(x, before) if before else x).max()
+    assert np.abs(got - want).max() < part * largest * np.abs(t.to_f32()).sum(axis=1).max()
     assert out is None or got is out
 
 
@@ -177,7 +179,11 @@ for kind in ("Q4_1", "Q5_0", "Q6_K", "Q8_0", "F16", "BF16"):
 
 @pytest.mark.parametrize(
     ("cpu", "features"),
-    [("generic", ""), ("haswell", "+avx,+avx2,+fma,+f16c"), ("znver4", "+avx512f,+avx512bw,+avx512vnni")],
+    [
+        ("generic", ""),
+        pytest.param("haswell", "+avx,+avx2,+fma,+f16c", marks=pytest.mark.slow),
+        pytest.param("znver4", "+avx512f,+avx512bw,+avx512vnni", marks=pytest.mark.slow),
+    ],
 )
 def test_processors_with_less(cpu: str, features: str) -> None:
     if "avx512" in features and "avx512vnni" not in FEATURES:
