@@ -30,6 +30,7 @@ from llm.kernels.simd import at, fetch_add, load_f32, load_f32_part, poke_i64, s
 Q6_K = int(GgmlType.Q6_K)  # the one format with two scales in a block
 HEAD_BYTES = 128  # of `work`: the counter; at 64 the set-up of the matrix unit
 OUT_BYTES = 4096  # of an area: products float32 [32, 32]
+ALONE = 400_000  # products that one thread has done (13 us) when two that share them have met again
 CACHED = 1 << 20  # bytes of x that a thread's cache should hold beside a panel
 
 
@@ -44,8 +45,11 @@ def few_rows(x, weight, bias, eps, center, groups, act, gated, residual, out, wo
         norm_row(at(x, t * n_in), n_in, w, b, eps, center, row)
         int8_row(row, n_block, row + n_block * 128)
     poke_i64(work, 0)
-    for _ in prange(n_thread):
-        _few(n_tok, n_block, groups, act, gated, residual, out, work, n_thread)
+    if len(groups) * ROWS * n_in * n_tok < ALONE:
+        _few(n_tok, n_block, groups, act, gated, residual, out, work, 1)
+    else:
+        for _ in prange(n_thread):
+            _few(n_tok, n_block, groups, act, gated, residual, out, work, n_thread)
 
 
 @inline
