@@ -11,8 +11,10 @@ import os
 import platform
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 # A libgomp thread spins at each barrier, by default for milliseconds. On a busy machine that burns the time
 # slice of the thread it waits for: an empty parallel call took 1,000-5,600 us, with this 57-64 (idle: 1.8).
@@ -109,6 +111,12 @@ MATH = {"reassoc", "nsz", "arcp", "contract", "afn"}
 
 inline = partial(numba.njit, error_model="numpy", fastmath=MATH)  # a part of kernels
 kernel = partial(inline, cache=True)
-parallel_kernel = partial(kernel, parallel=True)
+
+
+def parallel_kernel(function: Callable[..., None]) -> Any:
+    """A kernel with loops over threads. They are not fused: numba does not see what one writes through an
+    address and the next one reads. (It takes options out of the dictionary that they come in.)"""
+    return kernel(function, parallel={"fusion": False})
+
 
 __all__ = ["SHARED", "cache_is_cold", "inline", "kernel", "numba", "parallel_kernel", "prange"]
