@@ -174,3 +174,14 @@ def test_convolutions() -> None:
         for g, w in zip(got, want):
             assert g.shape == w.shape
             np.testing.assert_allclose(g, w, atol=1e-3)
+
+
+def test_loops_of_a_kernel_wait_for_one_another() -> None:
+    """numba fuses loops between which it sees no dependence: queries met keys that were not there yet."""
+    rng = np.random.default_rng(0)
+    q = normal(rng, 16, 3, 16)
+    kv = KvRows(normal(rng, 3, 16, 16), normal(rng, 3, 16, 16))
+    visible = Visible(np.zeros(16, np.int32), np.full(16, 16, np.int32))
+    want = reference.attention(q, kv, visible, 0.25)
+    for _ in range(500):
+        np.testing.assert_allclose(fast.attention(q, kv, visible, 0.25), want, atol=1e-4)
