@@ -30,9 +30,9 @@ from llm.kernels.simd import (
 )
 
 ACTS = {None: 0, "silu": 1, "gelu": 2, "gelu_erf": 3, "gelu_quick": 4, "relu": 5}
-INT8_BYTES = (
-    48  # of a block of 32: codes int8 [32], scale, scale times the sums of codes 0..15, 16..31 and all
-)
+# Of a block of 32: codes int8 [32], the scale, and scale times the sums of codes 0..15, of 16..31 and of all.
+INT8_BYTES = 48
+INT15_BYTES = 80  # the same with two int8 [32], high and low; a code is 128 high + low
 
 
 @inline
@@ -91,6 +91,32 @@ def int8_row(row, n_block, to):  # type: ignore[no-untyped-def]
         poke_f32(p + 36, scale * sum_low)
         poke_f32(p + 40, scale * sum_high)
         poke_f32(p + 44, scale * (sum_low + sum_high))
+
+
+@inline
+def int15_row(row, n_block, to):  # type: ignore[no-untyped-def]
+    """float32 [32 n_block] -> n_block times INT15_BYTES, codes of 15 bits as 128 high + low.
+
+    Decoding waits for memory, so that the second product costs little, and gives what float32 would.
+    """
+    sign, half = splat_i32(0x7FFFFFFF), splat_f32(1 / 128)
+    for kb in range(n_block):
+        a, b = load_f32(row + kb * 128), load_f32(row + kb * 128 + 64)
+        top = top_as_f32(max_i32(as_i32(a) & sign, as_i32(b) & sign))  # NaN is above all numbers
+        scale = top / np.float32(16256)
+        inverse = splat_f32(np.float32(16256) / top if top > 0 else np.float32(0))
+        p = to + kb * INT15_BYTES
+        x, y = round_f32(a * inverse), round_f32(b * inverse)
+        x_high, y_high = round_f32(x * half), round_f32(y * half)
+        store_i8(p, to_i32(x_high))
+        store_i8(p + 16, to_i32(y_high))
+        store_i8(p + 32, to_i32(fma(x_high, splat_f32(-128.0), x)))
+        store_i8(p + 48, to_i32(fma(y_high, splat_f32(-128.0), y)))
+        sum_low, sum_high = sum_f32(x), sum_f32(y)
+        poke_f32(p + 64, scale)
+        poke_f32(p + 68, scale * sum_low)
+        poke_f32(p + 72, scale * sum_high)
+        poke_f32(p + 76, scale * (sum_low + sum_high))
 
 
 @inline

@@ -13,7 +13,16 @@ from typing import Any
 from llm.gguf import GgmlType
 from llm.kernels.amx import TILE_BYTES, multiply_tiles, start_tiles, stop_tiles
 from llm.kernels.jit import inline, parallel_kernel, prange
-from llm.kernels.matmul_ends import INT8_BYTES, activate, bf16_row, int8_row, norm_row, put
+from llm.kernels.matmul_ends import (
+    INT8_BYTES,
+    INT15_BYTES,
+    activate,
+    bf16_row,
+    int8_row,
+    int15_row,
+    norm_row,
+    put,
+)
 from llm.kernels.matmul_pack import pack_row
 from llm.kernels.matmul_panels import panel_bf16, panel_f32, panel_int8
 from llm.kernels.matmul_rows import product
@@ -38,12 +47,12 @@ CACHED = 1 << 20  # bytes of x that a thread's cache should hold beside a panel
 def few_rows(x, weight, bias, eps, center, groups, act, gated, residual, out, work, n_thread):  # type: ignore[no-untyped-def]
     n_tok, n_in = x.shape
     n_block = (n_in + 31) // 32
-    row_bytes = n_block * (128 + INT8_BYTES)
+    row_bytes = n_block * (128 + INT15_BYTES)
     w, b = at(weight, 0) if weight.size else 0, at(bias, 0) if bias.size else 0
     for t in range(n_tok):
         row = work + HEAD_BYTES + t * row_bytes
         norm_row(at(x, t * n_in), n_in, w, b, eps, center, row)
-        int8_row(row, n_block, row + n_block * 128)
+        int15_row(row, n_block, row + n_block * 128)
     poke_i64(work, 0)
     if len(groups) * ROWS * n_in * n_tok < ALONE:
         _few(n_tok, n_block, groups, act, gated, residual, out, work, 1)
@@ -62,7 +71,7 @@ def _few(n_tok, n_block, groups, act, gated, residual, out, work, n_thread):  # 
             break
         for g in range(first, min(first + each, n_task)):
             for t in range(n_tok):
-                x = work + HEAD_BYTES + t * n_block * (128 + INT8_BYTES)
+                x = work + HEAD_BYTES + t * n_block * (128 + INT15_BYTES)
                 v = _group_product(groups, g, x, n_block)
                 if gated:
                     v = activate(act, v) * _group_product(groups, g + n_task, x, n_block)
@@ -265,7 +274,7 @@ def many_rows_f32(x, weight, bias, eps, center, groups, act, gated, residual, ou
 def work_bytes(n_tok: int, n_in: int, n_thread: int) -> int:
     """Scratch memory that any of the kernels is content with."""
     n_block = (n_in + 31) // 32
-    return HEAD_BYTES + (n_tok + 31) // 32 * 32 * n_block * 176 + n_thread * (OUT_BYTES + n_block * 4096)
+    return HEAD_BYTES + (n_tok + 31) // 32 * 32 * n_block * 208 + n_thread * (OUT_BYTES + n_block * 4096)
 
 
 @parallel_kernel

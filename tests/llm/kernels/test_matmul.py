@@ -63,7 +63,7 @@ def test_every_type_multiplies_like_the_reference(kind: str, n_tok: int) -> None
 
 @pytest.mark.parametrize("kind", BLOCKS + K_BLOCKS)
 def test_weights_are_unpacked_exactly(kind: str) -> None:
-    """x of small whole numbers with 127 in each block becomes int8 without loss, so that no error is left."""
+    """Whole numbers with 127 in each block of x become codes without loss, so that no error is left."""
     t, x = tensor(kind, 48, 512), np.random.default_rng(2).integers(-127, 128, (2, 512)).astype(np.float32)
     x[:, ::16] = 127
     want = reference.linear(x, reference.load_linear([t]))
