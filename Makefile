@@ -16,4 +16,4 @@ test:
 	$(PYTHON) -m pytest
 
 peer:  ## refresh the goldens; PEER names the python of a venv with llama-cpp-python
-	PYTHONPATH=. $(PEER) tests/peer/refresh.py
+	$(PYTHON) -m tests.peer.refresh $(PEER)
