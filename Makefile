@@ -15,5 +15,5 @@ format:
 test:
 	$(PYTHON) -m pytest
 
-peer:  ## refresh the goldens; PEER names the python of a venv with llama-cpp-python
-	$(PYTHON) -m tests.peer.refresh $(PEER)
+peer:  ## refresh the goldens; PEER: python of a venv with llama-cpp-python, MODELS: real weights
+	$(PYTHON) -m tests.peer.refresh $(PEER) $(MODELS)

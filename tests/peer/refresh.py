@@ -1,14 +1,25 @@
-"""All goldens of the peer anew: `python -m tests.peer.refresh PEER_PYTHON`, under our own interpreter."""
+"""All goldens of the peer anew, under our own interpreter.
+
+    python -m tests.peer.refresh PEER_PYTHON MODELS
+
+PEER_PYTHON is the interpreter of a venv with llama-cpp-python; MODELS is the folder of real weights.
+"""
 
 import subprocess
 import sys
 
-MODULES = ("text", "architectures", "projectors", "grids", "tokenizer")
-
 
 def main() -> None:
-    for name in MODULES:
-        subprocess.run([sys.executable, "-m", f"tests.peer.{name}", *sys.argv[1:]], check=True)
+    peer, models = sys.argv[1:]
+    ours = [sys.executable, "-m"]
+    for command in (
+        [*ours, "tests.peer.text", peer, models],
+        [*ours, "tests.peer.architectures", peer],
+        [*ours, "tests.peer.projectors", peer],
+        [*ours, "tests.peer.grids", peer],
+        [peer, "tests/peer/tokenizer.py", models],
+    ):
+        subprocess.run(command, check=True)
 
 
 if __name__ == "__main__":
