@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -42,6 +43,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until Ctrl-C; gives the exit status."""
     options = parse(argv)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit it ignored
     with tempfile.TemporaryDirectory(prefix="mtmd-gradio-") as folder:
         _be_private(folder)
         try:
