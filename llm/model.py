@@ -38,7 +38,7 @@ class Model:
 
         An end-of-generation id is the last one given. `sampling` says more than `temperature` can.
         """
-        sampler = Sampler(sampling or Sampling(temperature=temperature))
+        sampler = Sampler(sampling or Sampling(temperature=temperature), self.tokenizer)
         prompt = self._checked(ids)
         logits = self.context.prefill([tokens(prompt)])
         for tok in generate(self.context, logits, sampler, prompt.tolist(), n):

@@ -90,7 +90,7 @@ class Pipeline:
         start = time.perf_counter()
         logits = self._prefill(built, progress)
         seconds = time.perf_counter() - start
-        ids = generate(context, logits, Sampler(sampling), (), n_predict)
+        ids = generate(context, logits, Sampler(sampling, self.model.tokenizer), (), n_predict)
         receipts = [m.receipt() for m in built.media]
         encode = sum(r.seconds for r in receipts)
         self._answer = Answer(

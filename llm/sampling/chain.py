@@ -1,0 +1,151 @@
+"""A sampler: the chain that a `Sampling` describes, with its dice and all that it remembers."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from llm.errors import NonFiniteError, UsageError
+from llm.kernels.operands import F32
+from llm.sampling import cuts, dice
+from llm.sampling.candidates import Candidates, Step, largest
+from llm.sampling.penalties import Dry, penalties
+from llm.sampling.settings import Sampling
+from llm.tokenizer import Tokenizer
+
+KEEP_LIKELIEST = ("top_n_sigma", "top_k", "top_p", "min_p")
+
+
+@dataclass(frozen=True)
+class Logprob:
+    """Natural logarithm of a token's probability as the model gave it; `top`: the likeliest, in order."""
+
+    tok: int
+    logprob: float
+    top: tuple[tuple[int, float], ...]
+
+
+class Sampler:
+    """Chooses the tokens of one answer. `logprobs` has one entry for each, if they are asked for.
+
+    Without a tokenizer there is no DRY, ignore_eos or grammar. Raises UsageError for a grammar or a biased
+    token that cannot be.
+    """
+
+    def __init__(self, sampling: Sampling, tokenizer: Tokenizer | None = None) -> None:
+        self.sampling = s = sampling
+        self.logprobs: list[Logprob] = []
+        self._random = np.random.default_rng(s.seed)
+        self._steps = _steps(s, self._random, tokenizer)
+        self._dice = _dice(s)
+        self._bias = _bias(s, tokenizer)
+        self._matcher = None
+        if s.grammar:
+            assert tokenizer, "a grammar is about texts"
+            self._matcher = s.grammar.matcher(tokenizer)
+
+    def sample(self, logits: F32, history: Sequence[int]) -> int:
+        """The next token after `history`, from logits [n_vocab]. Raises NonFiniteError when one is NaN."""
+        likeliest = int(logits.argmax())  # the first NaN when there is one
+        if not np.isfinite(logits[likeliest]):
+            raise NonFiniteError(f"cannot choose a token: logit {likeliest} is {logits[likeliest]}")
+        c = self._possible(logits, history)
+        for step in self._steps:
+            c = step(c)
+        tok = self._dice(c, self._random)
+        if self._matcher:
+            self._matcher.accept(tok)
+        if self.sampling.logprobs >= 0:
+            self.logprobs.append(_logprob(logits, tok, self.sampling.logprobs))
+        return tok
+
+    def _possible(self, logits: F32, history: Sequence[int]) -> Candidates:
+        """All tokens, with their biases, but those that a ban or the grammar excludes."""
+        if self._bias:
+            logits = logits.copy()
+            logits[list(self._bias)] += np.array(list(self._bias.values()), np.float32)
+        possible = logits > -np.inf
+        if self._matcher:
+            possible &= self._matcher.allowed(len(logits))
+        if possible.all():
+            return Candidates(logits, None, history)
+        ids = np.flatnonzero(possible)
+        if not ids.size:
+            raise UsageError("no token is left to choose: the logit biases and the grammar exclude all")
+        return Candidates(logits[ids], ids, history)
+
+
+def _steps(s: Sampling, random: np.random.Generator, tokenizer: Tokenizer | None) -> list[Step]:
+    """The steps that change anything."""
+    if s.mirostat:
+        return [partial(cuts.temperature, t=s.temperature)]
+    steps: list[tuple[str, Step]] = []
+    for name in s.samplers:
+        if name == "temperature" and s.greedy:
+            while steps and steps[-1][0] in KEEP_LIKELIEST:  # they would only take time
+                steps.pop()
+        if step := _step(name, s, random, tokenizer):
+            steps.append((name, step))
+    return [step for _, step in steps]
+
+
+def _step(name: str, s: Sampling, random: np.random.Generator, tokenizer: Tokenizer | None) -> Step | None:
+    """A step of the chain, None where its setting means off."""
+    step: Step | None = None
+    match name:
+        case "penalties" if s.penalises:
+            step = partial(penalties, s=s)
+        case "dry" if s.dry_multiplier and s.dry_last_n:
+            assert tokenizer, "breakers are texts"
+            step = Dry(s, tokenizer)
+        case "top_n_sigma" if s.top_n_sigma > 0:
+            step = partial(cuts.top_n_sigma, n=s.top_n_sigma)
+        case "top_k" if s.top_k:
+            step = partial(cuts.top_k, k=s.top_k)
+        case "typ_p" if s.typical_p < 1:
+            step = partial(cuts.typical_p, p=s.typical_p)
+        case "top_p" if s.top_p < 1:
+            step = partial(cuts.top_p, p=s.top_p)
+        case "min_p" if s.min_p > 0:
+            step = partial(cuts.min_p, p=s.min_p)
+        case "xtc" if s.xtc_probability > 0 and s.xtc_threshold <= 0.5:
+            step = partial(cuts.xtc, chance=s.xtc_probability, threshold=s.xtc_threshold, random=random)
+        case "temperature" if s.dynatemp_range:
+            low, high = max(s.temperature - s.dynatemp_range, 0), s.temperature + s.dynatemp_range
+            step = partial(cuts.dynamic_temperature, low=low, high=high, exponent=s.dynatemp_exponent)
+        case "temperature" if s.temperature != 1:
+            step = partial(cuts.temperature, t=s.temperature)
+    return step
+
+
+def _dice(s: Sampling) -> dice.Dice:
+    if s.mirostat:
+        return (dice.Mirostat if s.mirostat == 1 else dice.MirostatV2)(s.mirostat_tau, s.mirostat_eta)
+    if "adaptive_p" in s.samplers and s.adaptive_target >= 0:
+        return dice.AdaptiveP(s.adaptive_target, s.adaptive_decay)
+    return dice.plain
+
+
+def _bias(s: Sampling, tokenizer: Tokenizer | None) -> dict[int, float]:
+    """token -> what is added to its logit."""
+    bias: dict[int, float] = {}
+    if s.logit_bias or s.ignore_eos:
+        assert tokenizer, "tokens are biased by their number in a vocabulary"
+        for tok, value in s.logit_bias:
+            if not 0 <= tok < tokenizer.n_vocab:
+                raise UsageError(f"logit_bias of token {tok}: the model has 0 to {tokenizer.n_vocab - 1}")
+            bias[tok] = bias.get(tok, 0.0) + value
+        if s.ignore_eos:
+            bias |= dict.fromkeys(tokenizer.eog, -math.inf)
+    return bias
+
+
+def _logprob(logits: F32, tok: int, n: int) -> Logprob:
+    top = logits.max()
+    log_sum = float(top) + math.log(np.exp(logits - top).sum(dtype=np.float64))
+    likeliest = largest(logits, n) if n else ()
+    return Logprob(
+        tok, float(logits[tok]) - log_sum, tuple((int(i), float(logits[i]) - log_sum) for i in likeliest)
+    )
