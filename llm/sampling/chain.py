@@ -48,18 +48,26 @@ class Sampler:
 
     def sample(self, logits: F32, history: Sequence[int]) -> int:
         """The next token after `history`, from logits [n_vocab]. Raises NonFiniteError when one is NaN."""
+        left = self.left(logits, history)
+        p = left.p()
+        at = dice.draw(p, self._random)
+        self._dice.learn(at, float(p[at]))
+        tok = left.token(at)
+        if self._matcher:
+            self._matcher.accept(tok)
+        if self.sampling.logprobs >= 0:
+            self.logprobs.append(_logprob(logits, tok, self.sampling.logprobs))
+        return tok
+
+    def left(self, logits: F32, history: Sequence[int]) -> Candidates:
+        """The candidates that the next token is drawn from."""
         likeliest = int(logits.argmax())  # the first NaN when there is one
         if not np.isfinite(logits[likeliest]):
             raise NonFiniteError(f"cannot choose a token: logit {likeliest} is {logits[likeliest]}")
         c = self._possible(logits, history)
         for step in self._steps:
             c = step(c)
-        tok = self._dice(c, self._random)
-        if self._matcher:
-            self._matcher.accept(tok)
-        if self.sampling.logprobs >= 0:
-            self.logprobs.append(_logprob(logits, tok, self.sampling.logprobs))
-        return tok
+        return self._dice.shape(c)
 
     def _possible(self, logits: F32, history: Sequence[int]) -> Candidates:
         """All tokens, with their biases, but those that a ban or the grammar excludes."""
@@ -125,7 +133,7 @@ def _dice(s: Sampling) -> dice.Dice:
         return (dice.Mirostat if s.mirostat == 1 else dice.MirostatV2)(s.mirostat_tau, s.mirostat_eta)
     if "adaptive_p" in s.samplers and s.adaptive_target >= 0:
         return dice.AdaptiveP(s.adaptive_target, s.adaptive_decay)
-    return dice.plain
+    return dice.Plain()
 
 
 def _bias(s: Sampling, tokenizer: Tokenizer | None) -> dict[int, float]:

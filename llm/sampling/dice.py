@@ -1,27 +1,38 @@
-"""The last step: one of the candidates is chosen. Some of them steer by what they chose before."""
+"""The last step: one of the candidates is chosen. Some dice steer by what they chose before."""
 
 import math
-from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
 from llm.kernels.operands import F32
 from llm.sampling.candidates import Candidates, largest
 
-Dice = Callable[[Candidates, np.random.Generator], int]  # gives the token
 
+class Dice(Protocol):
+    """`shape` gives what to draw from, `learn` is told the place drawn and its probability there."""
 
-def plain(c: Candidates, random: np.random.Generator) -> int:
-    """Each as often as its probability says."""
-    return c.token(draw(c.p(), random))
+    def shape(self, c: Candidates) -> Candidates: ...
+
+    def learn(self, at: int, p: float) -> None: ...
 
 
 def draw(p: F32, random: np.random.Generator) -> int:
-    """An index, each as often as p [n] says."""
+    """A place, each as often as p [n] says."""
     if len(p) == 1:
         return 0
     cdf = np.cumsum(p, dtype=np.float64)
     return int(np.searchsorted(cdf[:-1], random.random() * cdf[-1], side="right"))
+
+
+class Plain:
+    """Each token as often as its probability says."""
+
+    def shape(self, c: Candidates) -> Candidates:
+        return c
+
+    def learn(self, at: int, p: float) -> None:
+        pass
 
 
 class Mirostat:
@@ -33,12 +44,13 @@ class Mirostat:
     N_FIT = 100
 
     def __init__(self, tau: float, eta: float) -> None:
-        self._surprise = Surprise(tau, eta)
+        self._tau, self._eta, self._limit = tau, eta, 2 * tau
 
-    def __call__(self, c: Candidates, random: np.random.Generator) -> int:
-        if len(c) > 1:
-            c = c.take(largest(c.logits, self._k(c)))
-        return self._surprise.draw(c, random)
+    def shape(self, c: Candidates) -> Candidates:
+        return c.take(largest(c.logits, self._k(c))) if len(c) > 1 else c
+
+    def learn(self, at: int, p: float) -> None:
+        self._limit = corrected(self._limit, self._tau, self._eta, p)
 
     def _k(self, c: Candidates) -> int:
         """How many tokens to leave; llama.cpp's reading of the paper's formula."""
@@ -46,35 +58,30 @@ class Mirostat:
         t = np.log(np.arange(2, len(head) + 1) / np.arange(1, len(head)))
         s = float(t @ -np.diff(head)) / float(t @ t)
         eps = s - 1
-        if s <= 0 or eps == 0:  # nothing to fit: all alike, or exactly Zipf's law
+        if s <= 0 or abs(eps) < 1e-9:  # nothing to fit: all alike, or exactly Zipf's law
             return len(c)
-        base = eps * 2**self._surprise.limit / (1 - float(len(c)) ** -eps)
-        return int(min(max(base ** (1 / s), 1), len(c)))
+        log_k = (math.log(eps / (1 - float(len(c)) ** -eps)) + self._limit * math.log(2)) / s
+        return int(math.exp(min(max(log_k, 0), math.log(len(c)))))
 
 
 class MirostatV2:
     """The second version: it cuts what is more surprising than the limit."""
 
     def __init__(self, tau: float, eta: float) -> None:
-        self._surprise = Surprise(tau, eta)
+        self._tau, self._eta, self._limit = tau, eta, 2 * tau
 
-    def __call__(self, c: Candidates, random: np.random.Generator) -> int:
-        with np.errstate(divide="ignore"):
-            stays = np.flatnonzero(-np.log2(c.p()) <= self._surprise.limit)
-        return self._surprise.draw(c.take(stays) if stays.size else c.likeliest(), random)
+    def shape(self, c: Candidates) -> Candidates:
+        stays = np.flatnonzero(c.p() >= 2.0**-self._limit)
+        return c.take(stays) if stays.size else c.likeliest()
+
+    def learn(self, at: int, p: float) -> None:
+        self._limit = corrected(self._limit, self._tau, self._eta, p)
 
 
-class Surprise:
-    """Mirostat's state: `limit` in bits, moved after each token by how far its surprise was off."""
-
-    def __init__(self, tau: float, eta: float) -> None:
-        self._tau, self._eta, self.limit = tau, eta, 2 * tau
-
-    def draw(self, c: Candidates, random: np.random.Generator) -> int:
-        p = c.p()
-        at = draw(p, random)
-        self.limit = min(self.limit - self._eta * (-math.log2(max(p[at], 1e-30)) - self._tau), 1000.0)
-        return c.token(at)
+def corrected(limit: float, tau: float, eta: float, p: float) -> float:
+    """Mirostat's limit in bits, after a token of probability p; kept where 2 ** limit is a number."""
+    surprise = -math.log2(max(p, 1e-30))
+    return min(max(limit - eta * (surprise - tau), -1000.0), 1000.0)
 
 
 class AdaptiveP:
@@ -90,16 +97,14 @@ class AdaptiveP:
         self._target, self._decay = target, decay
         self._weight = 1 / (1 - decay)
         self._sum = target * self._weight
+        self._p = np.zeros(0, np.float32)
 
-    def __call__(self, c: Candidates, random: np.random.Generator) -> int:
-        p = c.p()
-        off = np.abs(p - np.float32(self.aim())) / np.float32(self.WIDTH)
-        near = Candidates(self.PEAK - self.SHARPNESS * off * off / (1 + off), c.ids, c.history)
-        at = draw(near.p(), random)
-        self._sum = float(p[at]) + self._decay * self._sum
+    def shape(self, c: Candidates) -> Candidates:
+        self._p = c.p()
+        aim = min(max(2 * self._target - self._sum / self._weight, 0.0), 1.0)
+        off = np.abs(self._p - np.float32(aim)) / np.float32(self.WIDTH)
+        return Candidates(self.PEAK - self.SHARPNESS * off * off / (1 + off), c.ids, c.history)
+
+    def learn(self, at: int, p: float) -> None:
+        self._sum = float(self._p[at]) + self._decay * self._sum
         self._weight = 1 + self._decay * self._weight
-        return c.token(at)
-
-    def aim(self) -> float:
-        """The probability to prefer now."""
-        return min(max(2 * self._target - self._sum / self._weight, 0.0), 1.0)
