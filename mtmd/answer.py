@@ -1,11 +1,12 @@
 """An answer: text that streams, and what it took."""
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from llm.generate import TextStream
+from llm.sampling import Logprob
 from mtmd.prompt import Receipt
 
 Finish = Literal["stop", "length", "interrupted"]
@@ -35,12 +36,20 @@ class Answer:
 
     `finish` is None until it ends: "stop" by the model or a stop string, "length" when its number of tokens
     or the context is used up, "interrupted" by close. `media` says what became of pictures and recordings.
+    `logprobs` has an entry for each token so far, the one that ended it included, if they were asked for.
     """
 
-    def __init__(self, stream: TextStream, media: list[Receipt], usage: Usage, timings: Timings) -> None:
+    def __init__(
+        self,
+        stream: TextStream,
+        media: list[Receipt],
+        usage: Usage,
+        timings: Timings,
+        logprobs: Sequence[Logprob] = (),
+    ) -> None:
         self.text = ""
         self.finish: Finish | None = None
-        self.media, self.usage, self.timings = media, usage, timings
+        self.media, self.usage, self.timings, self.logprobs = media, usage, timings, logprobs
         self._stream = stream
         self._deltas = self._run()
 

@@ -77,10 +77,12 @@ class Pipeline:
             {"type": "image_url", "image_url": {"url": data URI}}
             {"type": "input_audio", "input_audio": {"data": base64}}
         The prompt is read before this returns; a new question ends an answer that is still streaming. Raises
-        UsageError, MediaError, TemplateError, ContextError, NonFiniteError.
+        UsageError, MediaError, TemplateError, ContextError, NonFiniteError; iterating raises UsageError when
+        a grammar cannot be followed any longer.
         """
         if n_predict < -1:
             raise UsageError(f"n_predict is {n_predict}, expected a number of tokens or -1 for no limit")
+        sampler = Sampler(sampling, self.model.tokenizer)
         if self._answer:
             self._answer.close()
         texts, media = prompt.take_media(messages)
@@ -90,7 +92,7 @@ class Pipeline:
         start = time.perf_counter()
         logits = self._prefill(built, progress)
         seconds = time.perf_counter() - start
-        ids = generate(context, logits, Sampler(sampling, self.model.tokenizer), (), n_predict)
+        ids = generate(context, logits, sampler, self._said(texts), n_predict)
         receipts = [m.receipt() for m in built.media]
         encode = sum(r.seconds for r in receipts)
         self._answer = Answer(
@@ -98,6 +100,7 @@ class Pipeline:
             receipts,
             Usage(built.n_tok, 0, n_cached),
             Timings(self._load_seconds, encode, seconds - encode, 0.0),
+            sampler.logprobs,
         )
         if not stream:
             for _ in self._answer:
@@ -144,6 +147,20 @@ class Pipeline:
     def _ask(self, part: Message, text: str) -> str:
         content = [part, {"type": "text", "text": text}]
         return self.chat([{"role": "user", "content": content}], stream=False, sampling=GREEDY).text
+
+    def _said(self, texts: Sequence[Message]) -> list[int]:
+        """Token ids of the model's earlier answers: what penalties look at, as in llama-mtmd-cli.
+
+        The question is none of it: its words are those that a good answer needs.
+        """
+        said: list[int] = []
+        for message in texts:
+            if message.get("role") == "assistant":
+                content = message.get("content") or ""
+                parts = [{"text": content}] if isinstance(content, str) else content
+                for part in parts:
+                    said += self.model.tokenizer.encode_plain(part.get("text", ""))
+        return said
 
     def _prompt(self, pieces: Sequence[list[int] | MediaSlot], media: Sequence[Media]) -> Prompt:
         return prompt.build(pieces, media, self.projectors, self.model.tokenizer, self._rows)

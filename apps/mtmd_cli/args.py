@@ -44,6 +44,12 @@ def flag(section: str, flags: str, default: object, metavar: str, text: str, *ch
     return field(default=default, metadata={"section": section, "flags": flags.split(), "how": how})
 
 
+def repeated(section: str, flags: str, metavar: str, text: str) -> Any:
+    """A field that collects the values of a flag that may be repeated."""
+    how = {"metavar": metavar, "help": text, "action": "append"}
+    return field(default=(), metadata={"section": section, "flags": flags.split(), "how": how})
+
+
 def switch(section: str, on: str, off: str, default: bool, text: str) -> Any:
     """A field set by flags without a value; `text` describes the flag that changes the default."""
     return field(
@@ -113,11 +119,81 @@ class Options:
         "answer", "--frequency-penalty", 0.0, "X", "subtract X each time, 0 = off"
     )
     seed: int = flag("answer", "-s --seed", -1, "N", "of the random choice, -1 = another each time")
+    ignore_eos: bool = switch("answer", "--ignore-eos", "", False, "never end the answer")
+    logprobs: int = flag(
+        "answer", "--logprobs", -1, "N", "with --json: log probabilities, also of the N likeliest, -1 = none"
+    )
     chat_template: str | None = flag(
         "answer", "--chat-template", None, "NAME", "built-in name or Jinja text (default: the model's)"
     )
     chat_template_file: str | None = flag(
         "answer", "--chat-template-file", None, "FILE", "Jinja file (default: the model's)"
+    )
+
+    samplers: str | None = flag(
+        "sampling", "--samplers", None, "A;B;C", "which samplers, in which order (default: as listed here)"
+    )
+    sampler_seq: str | None = flag(
+        "sampling",
+        "--sampling-seq --sampler-seq",
+        None,
+        "SEQ",
+        "the same in letters (default: edskypmxt)",
+    )
+    dry_multiplier: float = flag("sampling", "--dry-multiplier", 0.0, "X", "against repetitions, 0 = off")
+    dry_base: float = flag("sampling", "--dry-base", 1.75, "X", "raised to the power of the length")
+    dry_allowed_length: int = flag("sampling", "--dry-allowed-length", 2, "N", "of a repetition")
+    dry_last_n: int = flag("sampling", "--dry-penalty-last-n", 64, "N", "tokens searched, -1 = all")
+    dry_breakers: tuple[str, ...] = repeated(
+        "sampling",
+        "--dry-sequence-breaker",
+        "TEXT",
+        r"""ends a repetition, "none" = none; may be repeated (default: \n : " *)""",
+    )
+    top_n_sigma: float = flag(
+        "sampling", "--top-nsigma --top-n-sigma", -1.0, "X", "within X sigma of the likeliest, -1 = off"
+    )
+    typical_p: float = flag("sampling", "--typical --typical-p", 1.0, "P", "locally typical, 1 = off")
+    xtc_probability: float = flag(
+        "sampling", "--xtc-probability", 0.0, "P", "leave out the likeliest so often, 0 = off"
+    )
+    xtc_threshold: float = flag("sampling", "--xtc-threshold", 0.1, "P", "but one of all above P")
+    dynatemp_range: float = flag(
+        "sampling", "--dynatemp-range", 0.0, "X", "let --temp vary by X with the entropy, 0 = off"
+    )
+    dynatemp_exponent: float = flag("sampling", "--dynatemp-exp", 1.0, "X", "entropy to the power of X")
+    mirostat: int = flag("sampling", "--mirostat", 0, "N", "version 1 or 2 instead of the others, 0 = off")
+    mirostat_tau: float = flag("sampling", "--mirostat-ent", 5.0, "X", "surprise to keep, in bits")
+    mirostat_eta: float = flag("sampling", "--mirostat-lr", 0.1, "X", "how fast it is corrected")
+    adaptive_target: float = flag(
+        "sampling", "--adaptive-target", -1.0, "P", "with sampler adaptive_p: prefer P, -1 = off"
+    )
+    adaptive_decay: float = flag("sampling", "--adaptive-decay", 0.9, "X", "weight of what was chosen before")
+    logit_bias: tuple[str, ...] = repeated(
+        "sampling",
+        "-l --logit-bias",
+        "ID+X",
+        "add to a token's logit, as 15043-inf; may be repeated (default: none)",
+    )
+
+    json_schema: str | None = flag(
+        "structure", "-j --json-schema", None, "JSON", "the answer matches this schema (default: none)"
+    )
+    json_schema_file: str | None = flag(
+        "structure", "-jf --json-schema-file", None, "FILE", "the same from a file (default: none)"
+    )
+    regex: str | None = flag(
+        "structure", "--regex", None, "REGEX", "it matches this regular expression (default: none)"
+    )
+    grammar: str | None = flag(
+        "structure", "--grammar", None, "GBNF", "it matches this grammar (default: none)"
+    )
+    grammar_file: str | None = flag(
+        "structure", "--grammar-file", None, "FILE", "the same from a file (default: none)"
+    )
+    lark: str | None = flag("structure", "--lark", None, "LARK", "it matches this grammar (default: none)")
+    lark_file: str | None = flag(
+        "structure", "--lark-file", None, "FILE", "the same from a file (default: none)"
     )
 
     n_ctx: int = flag("machine", "-c --ctx-size", 0, "N", "tokens of context, 0 = as the model was trained")
@@ -221,8 +297,8 @@ def parse(argv: Sequence[str], env: Mapping[str, str]) -> Options:
     parser = Parser()
     typed, ignored = _canonical(argv, parser.known)
     found = vars(parser.parse_args([*_from_environment(env, typed), *typed]))
-    media = tuple(found.pop("media", ()))
-    return Options(**found, media=media, ignored=tuple(ignored))
+    found = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
+    return Options(**found, ignored=tuple(ignored))
 
 
 def _canonical(argv: Sequence[str], known: Mapping[str, tuple[str, bool]]) -> tuple[list[str], list[str]]:

@@ -39,10 +39,6 @@ OPTIONAL_VALUES = ("on", "off", "auto", "0", "1")
 
 REFUSED = frozenset(
     _flags("""
-    --grammar --grammar-file -j --json-schema -jf --json-schema-file -l --logit-bias --ignore-eos --samplers
-    --sampler-seq --sampling-seq --top-nsigma --top-n-sigma --xtc-probability --xtc-threshold --typical
-    --typical-p --dry-multiplier --dry-base --dry-allowed-length --dry-penalty-last-n --dry-sequence-breaker
-    --adaptive-target --adaptive-decay --dynatemp-range --dynatemp-exp --mirostat --mirostat-lr --mirostat-ent
     --rope-scaling --rope-scale --rope-freq-base --rope-freq-scale --yarn-orig-ctx --yarn-ext-factor
     --yarn-attn-factor --yarn-beta-slow --yarn-beta-fast --override-kv --lora --lora-scaled --control-vector
     --control-vector-scaled --control-vector-layer-range --video --video-fps --video-timestamp-interval

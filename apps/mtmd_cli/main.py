@@ -73,7 +73,8 @@ def _run(options: Options, console: Console) -> None:
 
     # Here numpy comes in, which --help and --version do without.
     from mtmd_cli.request import gather
-    from mtmd_cli.turn import Turn, sampling_of
+    from mtmd_cli.sampling import sampling_of
+    from mtmd_cli.turn import Turn
 
     sampling = sampling_of(options)
     request = gather(options, console)

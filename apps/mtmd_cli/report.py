@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from llm.sampling import Logprob
 from mtmd.answer import Answer
 from mtmd.prompt import Receipt
 from mtmd_cli.args import Options
@@ -41,7 +42,7 @@ def timing_lines(answer: Answer) -> Iterator[str]:
 
 def as_json(answer: Answer, options: Options, warnings: Sequence[str]) -> dict[str, Any]:
     """The object that --json prints."""
-    return {
+    shown: dict[str, Any] = {
         "text": answer.text,
         "finish": answer.finish,
         "model": os.path.basename(options.model or options.hf_repo or "embedded"),
@@ -62,6 +63,20 @@ def as_json(answer: Answer, options: Options, warnings: Sequence[str]) -> dict[s
         "timings": {name: round(value, 4) for name, value in asdict(answer.timings).items()},
         "warnings": list(warnings),
     }
+    if options.logprobs >= 0:
+        shown["logprobs"] = [_logprob(entry) for entry in answer.logprobs]
+    return shown
+
+
+def _logprob(entry: Logprob) -> dict[str, Any]:
+    """OpenAI's fields; a token may be part of a character, so the text comes with its bytes."""
+    token = {
+        "id": entry.tok,
+        "token": entry.piece.decode("utf-8", "replace"),
+        "bytes": list(entry.piece),
+        "logprob": round(entry.logprob, 5),
+    }
+    return token | {"top_logprobs": [_logprob(e) for e in entry.top]} if entry.top else token
 
 
 def _rate(n: int, seconds: float) -> str:

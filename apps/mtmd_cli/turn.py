@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from llm.sampling import Sampling
 from mtmd.answer import Answer
 from mtmd_cli import report
 from mtmd_cli.args import Options
@@ -16,6 +15,7 @@ from mtmd_cli.console import Console
 from mtmd_cli.output import Output
 
 if TYPE_CHECKING:
+    from llm.sampling import Sampling
     from mtmd.pipeline import Pipeline
 
 STAGES = {"encode": "encoding tile {} of {}", "prefill": "reading the prompt, {} of {} tokens"}
@@ -94,18 +94,3 @@ class Turn:
         if options.verbose or options.perf:
             for line in report.timing_lines(answer):
                 self._console.note(line)
-
-
-def sampling_of(options: Options) -> Sampling:
-    """How tokens are chosen. Raises UsageError for a value out of range."""
-    return Sampling(
-        temperature=options.temperature,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        min_p=options.min_p,
-        repeat_penalty=options.repeat_penalty,
-        repeat_last_n=options.repeat_last_n,
-        presence_penalty=options.presence_penalty,
-        frequency_penalty=options.frequency_penalty,
-        seed=options.seed if options.seed >= 0 else None,
-    )

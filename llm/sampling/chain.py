@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -20,23 +20,25 @@ KEEP_LIKELIEST = ("top_n_sigma", "top_k", "top_p", "min_p")
 
 @dataclass(frozen=True)
 class Logprob:
-    """Natural logarithm of a token's probability as the model gave it; `top`: the likeliest, in order."""
+    """Natural logarithm of a token's probability as the model gave it; `top`: of the likeliest, in order."""
 
     tok: int
+    piece: bytes
     logprob: float
-    top: tuple[tuple[int, float], ...]
+    top: tuple["Logprob", ...] = ()
 
 
 class Sampler:
     """Chooses the tokens of one answer. `logprobs` has one entry for each, if they are asked for.
 
-    Without a tokenizer there is no DRY, ignore_eos or grammar. Raises UsageError for a grammar or a biased
-    token that cannot be.
+    Without a tokenizer there are no DRY, biases, grammar or log probabilities. Raises UsageError for a
+    grammar or a biased token that cannot be.
     """
 
     def __init__(self, sampling: Sampling, tokenizer: Tokenizer | None = None) -> None:
         self.sampling = s = sampling
         self.logprobs: list[Logprob] = []
+        self._tokenizer = tokenizer
         self._random = np.random.default_rng(s.seed)
         self._steps = _steps(s, self._random, tokenizer)
         self._dice = _dice(s)
@@ -56,7 +58,7 @@ class Sampler:
         if self._matcher:
             self._matcher.accept(tok)
         if self.sampling.logprobs >= 0:
-            self.logprobs.append(_logprob(logits, tok, self.sampling.logprobs))
+            self.logprobs.append(self._logprob(logits, tok))
         return tok
 
     def left(self, logits: F32, history: Sequence[int]) -> Candidates:
@@ -83,6 +85,15 @@ class Sampler:
         if not ids.size:
             raise UsageError("no token is left to choose: the logit biases and the grammar exclude all")
         return Candidates(logits[ids], ids, history)
+
+    def _logprob(self, logits: F32, tok: int) -> Logprob:
+        assert self._tokenizer, "what is reported are texts"
+        piece, n = self._tokenizer.piece, self.sampling.logprobs
+        top = logits.max()
+        log_sum = float(top) + math.log(np.exp(logits - top).sum(dtype=np.float64))
+        likeliest = largest(logits, n).tolist() if n else []
+        entries = [Logprob(i, piece(i, special=True), float(logits[i]) - log_sum) for i in (tok, *likeliest)]
+        return replace(entries[0], top=tuple(entries[1:]))
 
 
 def _steps(s: Sampling, random: np.random.Generator, tokenizer: Tokenizer | None) -> list[Step]:
@@ -148,12 +159,3 @@ def _bias(s: Sampling, tokenizer: Tokenizer | None) -> dict[int, float]:
         if s.ignore_eos:
             bias |= dict.fromkeys(tokenizer.eog, -math.inf)
     return bias
-
-
-def _logprob(logits: F32, tok: int, n: int) -> Logprob:
-    top = logits.max()
-    log_sum = float(top) + math.log(np.exp(logits - top).sum(dtype=np.float64))
-    likeliest = largest(logits, n) if n else ()
-    return Logprob(
-        tok, float(logits[tok]) - log_sum, tuple((int(i), float(logits[i]) - log_sum) for i in likeliest)
-    )

@@ -14,6 +14,7 @@ import pytest
 from mtmd_cli.main import main
 
 import mtmd
+from llm.grammar import Grammar
 from llm.sampling import Sampling
 from tests.apps.fake_pipeline import FakePipeline
 from tests.tiny import make_text_gguf, write_gguf
@@ -155,6 +156,72 @@ def test_sampling_flags_reach_the_sampler(run: Run, fake: FakePipeline) -> None:
     flags = "--temp 0.7 --top-k 3 --top-p 0.5 --min-p 0.1 --repeat-penalty 1.1 --repeat-last-n 9 -s 42"
     run("-p", "x", *flags.split(), "--presence-penalty", "0.2", "--frequency-penalty", "0.3")
     assert fake.sampling == Sampling(0.7, 3, 0.5, 0.1, 1.1, 9, 0.3, 0.2, 42)
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("--samplers top-k;MINP;temp;nucleus", {"samplers": ("top_k", "min_p", "temperature", "top_p")}),
+        ("--sampler-seq dkyat", {"samplers": ("dry", "top_k", "typ_p", "adaptive_p", "temperature")}),
+        ("--top-nsigma 1.5 --typical 0.5", {"top_n_sigma": 1.5, "typical_p": 0.5}),
+        ("--xtc-probability 0.5 --xtc-threshold 0.2", {"xtc_probability": 0.5, "xtc_threshold": 0.2}),
+        (
+            "--dry-multiplier 0.8 --dry-base 2 --dry-allowed-length 3 --dry-penalty-last-n -1",
+            {"dry_multiplier": 0.8, "dry_base": 2.0, "dry_allowed_length": 3, "dry_last_n": -1},
+        ),
+        ("--dry-sequence-breaker x --dry-sequence-breaker y", {"dry_breakers": ("x", "y")}),
+        ("--dry-sequence-breaker none", {"dry_breakers": ()}),
+        ("--dynatemp-range 0.3 --dynatemp-exp 2", {"dynatemp_range": 0.3, "dynatemp_exponent": 2.0}),
+        (
+            "--mirostat 2 --mirostat-ent 4 --mirostat-lr 0.2",
+            {"mirostat": 2, "mirostat_tau": 4.0, "mirostat_eta": 0.2},
+        ),
+        (
+            "--sampler-seq a --adaptive-target 0.4 --adaptive-decay 0.5",
+            {"samplers": ("adaptive_p",), "adaptive_target": 0.4, "adaptive_decay": 0.5},
+        ),
+        ("-l 7+1.5 --logit-bias 9-inf", {"logit_bias": ((7, 1.5), (9, float("-inf")))}),
+        ("--ignore-eos", {"ignore_eos": True}),
+        ("--json --logprobs 3", {"logprobs": 3}),
+        ("-j {}", {"grammar": Grammar("json_schema", "{}")}),
+        ("--regex [0-9]", {"grammar": Grammar("regex", "[0-9]")}),
+        ("--lark start:x", {"grammar": Grammar("lark", "start:x")}),
+        ("--grammar root", {"grammar": Grammar("gbnf", "root")}),
+        ("--grammar %llguidance{}", {"grammar": Grammar("lark", "%llguidance{}")}),
+        ("--grammar-file {s}/colours.txt", {"grammar": Grammar("gbnf", "from a file")}),
+        ("-jf {s}/colours.txt", {"grammar": Grammar("json_schema", "from a file")}),
+        ("--lark-file {s}/colours.txt", {"grammar": Grammar("lark", "from a file")}),
+    ],
+)
+def test_the_other_sampling_flags(
+    run: Run, fake: FakePipeline, tmp_path: Path, line: str, expected: dict[str, Any]
+) -> None:
+    (tmp_path / "colours.txt").write_text("from a file\n")
+    words = [word.replace("{s}", str(tmp_path)) for word in line.split()]
+    status, _, err = run("-p", "x", *words)
+    assert (status, fake.sampling) == (0, Sampling(0.2, **expected)), err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--samplers top_k;frob", "sampler 'frob' is unknown"),
+        ("--sampler-seq kq", "'q' stands for no sampler"),
+        ("--samplers top_k --sampler-seq k", "use one"),
+        ("--logit-bias 7", "expected a token's number and its bias"),
+        ("--logit-bias x+1", "expected a token's number and its bias"),
+        ("--logit-bias 7+inf", "logit_bias of token 7 is inf"),
+        ("--typical nan", "typical_p is nan, expected 0 to 1"),
+        ("--mirostat 3", "mirostat is 3, expected 0 to 2"),
+        ("--logprobs 3", "needs --json"),
+        ("--grammar x --regex y", "more than one grammar"),
+        ("--ignore-eos --regex y", "at odds"),
+        ("--adaptive-target 0.5", "unless samplers include adaptive_p"),
+    ],
+)
+def test_sampling_flags_that_cannot_be(run: Run, line: str, said: str) -> None:
+    status, out, err = run("-p", "x", *line.split())
+    assert (status, out) == (2, "") and said in err and err.count("\n") == 1
 
 
 def _gguf(path: Path, data: bytes) -> str:
