@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from llm import gbnf
 from llm.errors import UsageError
+from llm.schema import close_objects, is_endless
 from llm.tokenizer import Tokenizer
 
 Kind = Literal["json_schema", "regex", "lark", "gbnf"]
@@ -58,6 +59,9 @@ class Grammar:
                 schema = json.loads(self.text)
                 if not isinstance(schema, dict | bool):
                     raise ValueError("a schema is an object, true or false")
+                close_objects(schema)
+                if is_endless(schema):
+                    raise ValueError("it goes round in circles: no answer that matches can end")
                 options = {"whitespace_pattern": WHITE_SPACE}
                 spec = guidance.LLMatcher.grammar_from_json_schema(json.dumps(schema), overrides=options)
             case "regex":
