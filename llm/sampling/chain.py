@@ -149,13 +149,13 @@ def _dice(s: Sampling) -> dice.Dice:
 
 def _bias(s: Sampling, tokenizer: Tokenizer | None) -> dict[int, float]:
     """token -> what is added to its logit."""
+    if not tokenizer:
+        assert not s.logit_bias and not s.ignore_eos, "tokens are biased by their number in a vocabulary"
+        return {}
     bias: dict[int, float] = {}
-    if s.logit_bias or s.ignore_eos:
-        assert tokenizer, "tokens are biased by their number in a vocabulary"
-        for tok, value in s.logit_bias:
-            if not 0 <= tok < tokenizer.n_vocab:
-                raise UsageError(f"logit_bias of token {tok}: the model has 0 to {tokenizer.n_vocab - 1}")
-            bias[tok] = bias.get(tok, 0.0) + value
-        if s.ignore_eos:
-            bias |= dict.fromkeys(tokenizer.eog, -math.inf)
-    return bias
+    for tok, value in s.logit_bias:
+        if not 0 <= tok < tokenizer.n_vocab:
+            raise UsageError(f"logit_bias of token {tok}: the model has 0 to {tokenizer.n_vocab - 1}")
+        bias[tok] = bias.get(tok, 0.0) + value
+    banned = [*tokenizer.suppressed, *(tokenizer.eog if s.ignore_eos else ())]
+    return bias | dict.fromkeys(banned, -math.inf)

@@ -53,7 +53,7 @@ def xtc(c: Candidates, chance: float, threshold: float, random: np.random.Genera
 
 def temperature(c: Candidates, t: float) -> Candidates:
     """Sharper (below 1) or flatter; at 0 the likeliest alone, of equals the first."""
-    if t <= 0:
+    if t < 1e-6:  # to divide by less would leave the range of float32
         return c.likeliest()
     return Candidates(c.logits / np.float32(t), c.ids, c.history)
 

@@ -38,6 +38,7 @@ class Tokenizer:
         self._encoder = encoder
         self.n_vocab = len(vocab.tokens)
         self.bos, self.eos, self.eot, self.eog = vocab.bos, vocab.eos, vocab.eot, vocab.eog
+        self.suppressed = vocab.suppressed
         self.add_bos, self.add_eos = vocab.add_bos, vocab.add_eos
         self._hidden = frozenset(vocab.of_type(TokenType.UNKNOWN, TokenType.CONTROL))
         self._pieces: dict[int, bytes] = {}  # filled as tokens turn up

@@ -81,6 +81,7 @@ class Vocab:
     unk: int | None
     sep: int | None
     eog: frozenset[int]
+    suppressed: tuple[int, ...]  # never to be sampled
     add_bos: bool
     add_eos: bool
     add_space_prefix: bool  # SentencePiece only; other kinds ignore the key
@@ -150,6 +151,7 @@ class _Reader:
             unk=self.special("unknown", kind.unk, types),
             sep=self.special("seperator", kind.sep, types),  # the key is spelt like this
             eog=eog,
+            suppressed=self.suppressed(n),
             add_bos=self.model == "gemma4" or self.flag("add_bos_token", kind.add_bos or add_bos),
             add_eos=self.flag("add_eos_token", False),
             add_space_prefix=self.model == "llama" and self.flag("add_space_prefix", True),
@@ -204,6 +206,10 @@ class _Reader:
             types[found["<|end|>"]] = TokenType.USER_DEFINED
         types[[ids[text] for text in _ALWAYS_SHOWN if text in ids]] = TokenType.USER_DEFINED
         return frozenset(eog)
+
+    def suppressed(self, n: int) -> tuple[int, ...]:
+        given = self.meta.get("tokenizer.ggml.suppress_tokens")
+        return tuple(i for i in given.tolist() if 0 <= i < n) if isinstance(given, np.ndarray) else ()
 
     def strips_right(self, ids: dict[str, int], types: NDArray[np.int32]) -> frozenset[int]:
         """No key says so either: special tokens of Phi-3 swallow the white space after them, save three."""

@@ -1,11 +1,18 @@
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from llm.errors import NonFiniteError, UsageError
+from llm.grammar import Grammar
 from llm.kernels.operands import F32
-from llm.sampling import Sampler, Sampling
+from llm.sampling import Sampler, Sampling, cuts
+from llm.sampling.candidates import Candidates
+from llm.sampling.settings import RANGES, SAMPLERS
+from llm.tokenizer import Tokenizer
 
 
 def logits_of(*p: float) -> F32:
@@ -13,7 +20,7 @@ def logits_of(*p: float) -> F32:
     return np.log(np.array(p, np.float32))
 
 
-def drawn(logits: F32, n: int = 200, history: tuple[int, ...] = (), **options: float) -> set[int]:
+def drawn(logits: F32, n: int = 200, history: tuple[int, ...] = (), **options: Any) -> set[int]:
     """Which tokens come up at all."""
     sampler = Sampler(
         Sampling(**{"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "seed": 7, **options})
@@ -46,6 +53,7 @@ def test_greedy_takes_the_first_maximum() -> None:
         ({"top_k": 2, "top_p": 0.6}, {1}),  # of the two left, the first has 0.62
         ({"top_p": 0.8, "min_p": 0.2}, {1, 3, 4}),
         ({"temperature": 1e-3}, {1}),
+        ({"temperature": 1e-40}, {1}),
     ],
 )
 def test_what_is_left(options: dict[str, float], expected: set[int]) -> None:
@@ -152,3 +160,167 @@ def test_without_top_k_it_is_as_with_all(min_p: float) -> None:
     a = Sampler(Sampling(top_k=0, **options))  # type: ignore[arg-type]
     b = Sampler(Sampling(top_k=2999, **options))  # type: ignore[arg-type]
     assert [a.sample(logits, []) for _ in range(100)] == [b.sample(logits, []) for _ in range(100)]
+
+
+def random_logits(seed: int, n_vocab: int, spread: float) -> F32:
+    return (np.random.default_rng(seed).standard_normal(n_vocab) * spread).astype(np.float32)
+
+
+settings_of_all = st.fixed_dictionaries(
+    {},
+    optional={
+        "temperature": st.sampled_from([0.0, 0.3, 1.0, 2.5]),
+        "top_k": st.integers(0, 60),
+        "top_p": st.floats(0, 1),
+        "min_p": st.floats(0, 1),
+        "typical_p": st.floats(0, 1),
+        "top_n_sigma": st.floats(-1, 4),
+        "xtc_probability": st.floats(0, 1),
+        "xtc_threshold": st.floats(0, 1),
+        "dynatemp_range": st.floats(0, 2),
+        "dynatemp_exponent": st.floats(0, 3),
+        "repeat_penalty": st.floats(0.5, 2),
+        "frequency_penalty": st.floats(-2, 2),
+        "presence_penalty": st.floats(-2, 2),
+        "repeat_last_n": st.integers(-1, 9),
+        "mirostat": st.integers(0, 2),
+        "mirostat_tau": st.floats(0, 9),
+        "mirostat_eta": st.floats(0, 5),
+        "samplers": st.permutations(SAMPLERS).map(tuple),
+    },
+)
+
+
+@given(
+    settings_of_all, st.integers(0, 99), st.sampled_from([1, 2, 40, 3000]), st.sampled_from([0, 0.1, 3, 50])
+)
+def test_whatever_is_set_a_token_comes_and_the_seed_decides_which(
+    options: dict[str, Any], seed: int, n_vocab: int, spread: float
+) -> None:
+    logits = random_logits(seed, n_vocab, spread)
+    logits[n_vocab // 2 + 1 :] = -np.inf
+    history = [i % n_vocab for i in range(12)]
+    runs = []
+    for _ in range(2):
+        sampler = Sampler(Sampling(**options, seed=seed))
+        runs.append([sampler.sample(logits, history) for _ in range(4)])
+    assert runs[0] == runs[1] and all(np.isfinite(logits[tok]) for tok in runs[0])
+
+
+@given(st.integers(0, 99), st.sampled_from([30, 5000]), st.sampled_from([0.1, 1, 6]), st.floats(0, 1))
+def test_cuts_are_what_sorting_all_gives(seed: int, n_vocab: int, spread: float, target: float) -> None:
+    c = Candidates(random_logits(seed, n_vocab, spread), None, [])
+    p = c.p().astype(np.float64)
+    order = np.argsort(-p)
+    n = int((np.cumsum(p[order]) < target).sum()) + 1
+    assert abs(len(cuts.top_p(c, target)) - n) <= 1  # the sums are rounded
+    assert set(cuts.top_p(c, target).ids) <= set(order[: n + 1])
+    surprise = np.abs(-np.log(p) + (p * np.log(p)).sum())
+    order = np.argsort(surprise)
+    n = int((np.cumsum(p[order]) < target).sum()) + 1
+    assert abs(len(cuts.typical_p(c, target)) - n) <= 2
+
+
+@pytest.mark.parametrize(
+    ("samplers", "expected"),
+    [
+        (("top_p", "temperature"), {1, 3, 4}),
+        (("temperature", "top_p"), {0, 1, 2, 3, 4}),
+        ((), {0, 1, 2, 3, 4}),
+    ],
+)
+def test_the_order_is_the_users(samplers: tuple[str, ...], expected: set[int]) -> None:
+    assert drawn(FIVE, 400, temperature=50.0, top_p=0.81, samplers=samplers) == expected
+
+
+def test_greedy_after_xtc_is_the_likeliest_that_xtc_leaves() -> None:
+    """As in llama.cpp, where the temperature has its place in the chain."""
+    assert drawn(FIVE, 1, temperature=0.0, xtc_probability=1.0, xtc_threshold=0.15) == {4}
+    without = {"samplers": ("top_k",), "temperature": 0.0}
+    assert len(drawn(FIVE, **without)) == 5  # type: ignore[arg-type]
+
+
+def test_mirostat_keeps_the_surprise() -> None:
+    logits = random_logits(5, 4000, 2.0)
+    p = Candidates(logits, None, []).p()
+    for version in (1, 2):
+        for tau in (2.0, 6.0):
+            sampler = Sampler(Sampling(1.0, mirostat=version, mirostat_tau=tau, mirostat_eta=0.2, seed=1))
+            toks = [sampler.sample(logits, []) for _ in range(600)]
+            left = sampler.left(logits, []).p()
+            surprise = -(left * np.log2(left)).sum()
+            assert abs(surprise - tau) < 0.8, (version, tau)
+            assert np.isfinite(np.log(p[toks])).all()
+
+
+def test_adaptive_p_moves_towards_its_target() -> None:
+    logits = logits_of(0.5, *[0.05] * 8, 0.1)
+    p = Candidates(logits, None, []).p()
+    mean = {}
+    for target in (0.05, 0.45):
+        settings = Sampling(1.0, 0, 1.0, 0.0, adaptive_target=target, samplers=("adaptive_p",), seed=2)
+        sampler = Sampler(settings)
+        mean[target] = float(np.mean([p[sampler.sample(logits, [])] for _ in range(500)]))
+    assert mean[0.05] < 0.15 and mean[0.45] > 0.35
+
+
+def test_what_dry_calls_a_repetition_b089(samples: Path) -> None:
+    """Endless "ab" is stopped; equal rows of a table are not, for a line break ends a repetition."""
+    tokenizer = Tokenizer.from_gguf(samples / "scenes-text.gguf")
+    logits = np.zeros(tokenizer.n_vocab, np.float32)
+    a, b = 40, 41
+    dry = Sampler(Sampling(0.0, dry_multiplier=0.8), tokenizer)
+    for n in range(1, 9):
+        logits[[a, b]] = 3, 2.9
+        if dry.sample(logits, [a, b] * n) != a:
+            break
+    assert 1 < n < 8
+    row = tokenizer.encode_plain("|1|\n")
+    assert tokenizer.piece(row[-1]) == b"\n"
+    logits[:] = 0
+    logits[row[0]] = 3
+    assert dry.sample(logits, row * 20) == row[0]
+
+
+def test_biases_need_tokens_that_exist(samples: Path) -> None:
+    tokenizer = Tokenizer.from_gguf(samples / "scenes-text.gguf")
+    logits = np.zeros(tokenizer.n_vocab, np.float32)
+    biased = Sampler(Sampling(0.0, logit_bias=((7, 1.0), (9, 3.0), (9, -2.5))), tokenizer)
+    assert biased.sample(logits, []) == 7
+    with pytest.raises(UsageError, match="token 791: the model has 0 to 790"):
+        Sampler(Sampling(logit_bias=((791, 1.0),)), tokenizer)
+    everything = tuple((tok, float("-inf")) for tok in range(tokenizer.n_vocab))
+    with pytest.raises(UsageError, match="no token is left"):
+        Sampler(Sampling(logit_bias=everything), tokenizer).sample(logits, [])
+
+
+def test_tokens_that_the_model_suppresses_never_come(samples: Path) -> None:
+    tokenizer = Tokenizer.from_gguf(samples / "scenes-text.gguf")
+    tokenizer.suppressed = (7,)
+    logits = np.zeros(tokenizer.n_vocab, np.float32)
+    logits[[7, 8]] = 5, 4
+    assert Sampler(Sampling(0.0), tokenizer).sample(logits, []) == 8
+
+
+@pytest.mark.parametrize("name", sorted(RANGES))
+def test_no_value_is_nan(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} is nan, expected"):
+        Sampling(**{name: float("nan")})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mirostat": 3}, "mirostat is 3, expected 0 to 2"),
+        ({"dry_base": 0.5}, "dry_base is 0.5, expected 1 to"),
+        ({"adaptive_decay": 1.0}, "adaptive_decay is 1.0, expected 0 to 0.99"),
+        ({"logit_bias": ((3, float("inf")),)}, "logit_bias of token 3 is inf"),
+        ({"samplers": ("top_k", "infill")}, "sampler 'infill' is unknown, expected some of penalties, dry"),
+        ({"adaptive_target": 0.3}, "unless samplers include adaptive_p"),
+        ({"ignore_eos": True, "grammar": Grammar("regex", "a")}, "at odds"),
+        ({"logprobs": 10**6}, "logprobs is 1000000, expected -1 to 1000"),
+    ],
+)
+def test_settings_that_cannot_be(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Sampling(**options)
