@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
+from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -49,7 +50,7 @@ class Grammar:
             matcher.compute_bitmask()  # finds, among others, rules that go round in circles
         if matcher.is_error():
             raise UsageError(f"{NAMES[self.kind]} cannot be used: {_why(matcher)}")
-        return Matcher(matcher)
+        return Matcher(matcher, tokenizer.n_vocab)
 
     def _spec(self, guidance: Any, tokenizer: Tokenizer) -> str:
         """The text in llguidance's own notation. Raises ValueError."""
@@ -76,8 +77,8 @@ class Grammar:
 class Matcher:
     """Follows one answer."""
 
-    def __init__(self, matcher: Any) -> None:
-        self._matcher = matcher
+    def __init__(self, matcher: Any, n_vocab: int) -> None:
+        self._matcher, self._n_vocab = matcher, n_vocab
 
     def allowed(self, n_vocab: int) -> NDArray[np.bool_]:
         """Which tokens may come next, [n_vocab]; an end-of-generation token where the answer is complete.
@@ -88,6 +89,12 @@ class Matcher:
         self._check()
         mask = np.unpackbits(bits, count=min(n_vocab, 8 * len(bits)), bitorder="little").view(np.bool_)
         return mask if len(mask) == n_vocab else np.pad(mask, (0, n_vocab - len(mask)))
+
+    def first(self, ids: NDArray[np.intp], n: int) -> NDArray[np.intp]:
+        """The first n of `ids` that may come next, fewer where there are no more."""
+        known = ids[ids < self._n_vocab].tolist()
+        allowed = (i for i in known if self._matcher.validate_tokens([i]))
+        return np.array(list(islice(allowed, n)), np.intp)
 
     def accept(self, tok: int) -> None:
         """`tok` has come."""

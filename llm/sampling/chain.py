@@ -40,7 +40,9 @@ class Sampler:
         self.logprobs: list[Logprob] = []
         self._tokenizer = tokenizer
         self._random = np.random.default_rng(s.seed)
-        self._steps = _steps(s, self._random, tokenizer)
+        steps = _steps(s, self._random, tokenizer)
+        self._steps = [step for _, step in steps]
+        self._n_head = _n_head(s, steps[0][0] if steps else "")
         self._dice = _dice(s)
         self._bias = _bias(s, tokenizer)
         self._matcher = None
@@ -78,6 +80,12 @@ class Sampler:
             logits[list(self._bias)] += np.array(list(self._bias.values()), np.float32)
         possible = logits > -np.inf
         if self._matcher:
+            # To ask for a few tokens is quicker than to go through all; and here the likeliest few will do.
+            if self._n_head:
+                head = largest(logits, 2 * self._n_head)
+                head = self._matcher.first(head[possible[head]], self._n_head)
+                if len(head) == self._n_head:
+                    return Candidates(logits[head], head, history)
             possible &= self._matcher.allowed(len(logits))
         if possible.all():
             return Candidates(logits, None, history)
@@ -96,10 +104,10 @@ class Sampler:
         return replace(entries[0], top=tuple(entries[1:]))
 
 
-def _steps(s: Sampling, random: np.random.Generator, tokenizer: Tokenizer | None) -> list[Step]:
-    """The steps that change anything."""
+def _steps(s: Sampling, random: np.random.Generator, tokenizer: Tokenizer | None) -> list[tuple[str, Step]]:
+    """The steps that change anything, with their names."""
     if s.mirostat:
-        return [partial(cuts.temperature, t=s.temperature)]
+        return [("temperature", partial(cuts.temperature, t=s.temperature))]
     steps: list[tuple[str, Step]] = []
     for name in s.samplers:
         if name == "temperature" and s.greedy:
@@ -107,7 +115,14 @@ def _steps(s: Sampling, random: np.random.Generator, tokenizer: Tokenizer | None
                 steps.pop()
         if step := _step(name, s, random, tokenizer):
             steps.append((name, step))
-    return [step for _, step in steps]
+    return steps
+
+
+def _n_head(s: Sampling, first: str) -> int:
+    """How many of the likeliest are all that a chain which begins with `first` looks at; 0: no limit."""
+    if first == "temperature" and s.greedy:
+        return 1
+    return s.top_k if first == "top_k" else 0
 
 
 def _step(name: str, s: Sampling, random: np.random.Generator, tokenizer: Tokenizer | None) -> Step | None:

@@ -99,6 +99,20 @@ def test_control_tokens_are_no_text(tokenizer: Tokenizer) -> None:
     assert np.flatnonzero(named.allowed(tokenizer.n_vocab)).tolist() == [tokenizer.token_id("<|im_start|>")]
 
 
+@given(seed=st.integers(0, 999), top_k=st.sampled_from([1, 3, 40]), greedy=st.booleans())
+def test_asking_for_the_likeliest_gives_what_a_mask_of_all_does(
+    tokenizer: Tokenizer, seed: int, top_k: int, greedy: bool
+) -> None:
+    """A chain that begins with top-k, against the same behind a step that looks at all tokens."""
+    logits = (np.random.default_rng(seed).standard_normal(tokenizer.n_vocab) * 3).astype(np.float32)
+    options = {"temperature": 0.0 if greedy else 1.0, "top_k": top_k, "top_p": 1.0, "min_p": 0.0}
+    grammar = Grammar("regex", "[a-z ]+|[0-9]{3}") if seed % 2 else Grammar("regex", r"[^\n]+")
+    quick = Sampler(Sampling(**options, grammar=grammar), tokenizer).left(logits, [])  # type: ignore[arg-type]
+    slow = Sampler(Sampling(**options, grammar=grammar, top_n_sigma=1e5), tokenizer)  # type: ignore[arg-type]
+    whole = slow.left(logits, [])
+    assert sorted(zip(quick.ids, quick.p())) == sorted(zip(whole.ids, whole.p()))
+
+
 def test_more_logits_than_tokens(tokenizer: Tokenizer) -> None:
     """Embedding tables are padded; what lies beyond the vocabulary is never allowed."""
     logits = np.zeros(tokenizer.n_vocab + 50, np.float32)
