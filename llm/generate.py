@@ -3,13 +3,15 @@
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+import numpy as np
+
 from llm.context import Context
 from llm.kernels.operands import F32
 from llm.sampling import Sampler
 from llm.span import tokens
 from llm.tokenizer import Tokenizer
 
-Finish = Literal["stop", "length"]
+Finish = Literal["stop", "length", "loop"]
 
 
 def generate(
@@ -71,19 +73,43 @@ class StopStrings:
         return 0
 
 
+class LoopGuard:
+    """Notices an answer that goes in circles: `n_tok` tokens in a row, each that of the same distance before.
+
+    Some rows of a table that are alike are no such thing: `n_tok` should be several hundred.
+    """
+
+    LONGEST = 64  # of the spans that are repeated
+
+    def __init__(self, n_tok: int) -> None:
+        self._n_tok = n_tok
+        self._last = np.full(self.LONGEST, -1)  # the last tokens, newest first
+        self._run = np.zeros(self.LONGEST, np.intp)  # [p - 1]: tokens in a row that repeat the p-th before
+
+    def push(self, tok: int) -> bool:
+        """Whether it is a loop now that `tok` has come."""
+        self._run = np.where(self._last == tok, self._run + 1, 0)
+        self._last = np.concatenate(([tok], self._last[:-1]))
+        return 0 < self._n_tok <= int(self._run.max())
+
+
 class TextStream:
     """Iterates over an answer's text as it grows; `finish` says why it ended, once it has.
 
     The model's end-of-generation ids end it without being shown, and so do stop strings that are control
-    tokens (as text they would be empty). `ids` collects all ids, the last one included.
+    tokens (as text they would be empty). So does a loop of `loop_guard` tokens, unless that is 0. `ids`
+    collects all ids, the last one included.
     """
 
-    def __init__(self, ids: Iterator[int], tokenizer: Tokenizer, stops: Sequence[str] = ()) -> None:
+    def __init__(
+        self, ids: Iterator[int], tokenizer: Tokenizer, stops: Sequence[str] = (), loop_guard: int = 0
+    ) -> None:
         controls = {
             tok for s in stops if (tok := tokenizer.token_id(s)) is not None and not tokenizer.piece(tok)
         }
         self._stop_ids = tokenizer.eog | controls
         self._ids, self._text, self._stops = ids, tokenizer.stream(), StopStrings(stops)
+        self._guard = LoopGuard(loop_guard)
         self.ids: list[int] = []
         self.finish: Finish = "length"
 
@@ -98,6 +124,9 @@ class TextStream:
             if self._stops.stopped:
                 self.finish = "stop"
                 return
+            if self._guard.push(tok):
+                self.finish = "loop"
+                break
         rest = self._stops.push(self._text.flush())
         if self._stops.stopped:
             self.finish = "stop"

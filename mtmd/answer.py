@@ -9,7 +9,7 @@ from llm.generate import TextStream
 from llm.sampling import Logprob
 from mtmd.prompt import Receipt
 
-Finish = Literal["stop", "length", "interrupted"]
+Finish = Literal["stop", "length", "loop", "interrupted"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class Answer:
     """Iterates over the text as it comes; `text` is all that has come.
 
     `finish` is None until it ends: "stop" by the model or a stop string, "length" when its number of tokens
-    or the context is used up, "interrupted" by close. `media` says what became of pictures and recordings.
+    or the context is used up, "loop" when it went in circles, "interrupted" by close. `media` says what
+    became of pictures and recordings.
     `logprobs` has an entry for each token so far, the one that ended it included, if they were asked for.
     """
 

@@ -66,6 +66,7 @@ class Pipeline:
         n_predict: int = -1,
         sampling: Sampling = DEFAULT,
         stop: Sequence[str] = (),
+        loop_guard: int = 0,
         progress: Progress | None = None,
     ) -> Answer:
         """Answer OpenAI-style messages. With `stream` the text comes while iterating, else it is complete.
@@ -76,10 +77,14 @@ class Pipeline:
             {"type": "audio", "audio": path, bytes, data URI or (samples, rate)}
             {"type": "image_url", "image_url": {"url": data URI}}
             {"type": "input_audio", "input_audio": {"data": base64}}
+        With `loop_guard` an answer ends that repeats a span of up to 64 tokens for so many tokens on end.
+
         The prompt is read before this returns; a new question ends an answer that is still streaming. Raises
         UsageError, MediaError, TemplateError, ContextError, NonFiniteError; iterating raises UsageError when
         a grammar cannot be followed any longer.
         """
+        if loop_guard < 0:
+            raise UsageError(f"loop_guard is {loop_guard}, expected a number of tokens or 0 for none")
         if n_predict < -1:
             raise UsageError(f"n_predict is {n_predict}, expected a number of tokens or -1 for no limit")
         sampler = Sampler(sampling, self.model.tokenizer)
@@ -96,7 +101,7 @@ class Pipeline:
         receipts = [m.receipt() for m in built.media]
         encode = sum(r.seconds for r in receipts)
         self._answer = Answer(
-            TextStream(ids, self.model.tokenizer, stop),
+            TextStream(ids, self.model.tokenizer, stop, loop_guard),
             receipts,
             Usage(built.n_tok, 0, n_cached),
             Timings(self._load_seconds, encode, seconds - encode, 0.0),

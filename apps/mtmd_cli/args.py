@@ -119,6 +119,9 @@ class Options:
         "answer", "--frequency-penalty", 0.0, "X", "subtract X each time, 0 = off"
     )
     seed: int = flag("answer", "-s --seed", -1, "N", "of the random choice, -1 = another each time")
+    loop_guard: int = flag(
+        "answer", "--loop-guard", 1000, "N", "end it when it goes in circles for N tokens, 0 = never"
+    )
     ignore_eos: bool = switch("answer", "--ignore-eos", "", False, "never end the answer")
     logprobs: int = flag(
         "answer", "--logprobs", -1, "N", "with --json: log probabilities, also of the N likeliest, -1 = none"

@@ -19,6 +19,9 @@ def warnings(answer: Answer, options: Options) -> list[str]:
     n = answer.usage.completion_tokens
     if answer.finish == "length" and n != options.n_predict:
         found.append(f"the context is full after {n} tokens, the answer may be cut; -c gives more room")
+    if answer.finish == "loop":
+        n = options.loop_guard
+        found.append(f"the answer went in circles for {n} tokens and was ended; --loop-guard 0 lets it go on")
     return found
 
 

@@ -66,7 +66,11 @@ class Turn:
             self._console.progress(STAGES[stage].format(done, total))
 
         answer = self._pipeline.chat(
-            messages, n_predict=self._options.n_predict, sampling=self._sampling, progress=progress
+            messages,
+            n_predict=self._options.n_predict,
+            sampling=self._sampling,
+            loop_guard=self._options.loop_guard,
+            progress=progress,
         )
         for delta in answer:
             self._console.clear()

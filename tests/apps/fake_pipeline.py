@@ -31,6 +31,7 @@ class FakePipeline:
         n_predict: int = -1,
         sampling: Sampling | None = None,
         stop: Sequence[str] = (),
+        loop_guard: int = 0,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Answer:
         self.asked.append([dict(m) for m in messages])

@@ -152,6 +152,13 @@ def test_media_come_before_the_question_unless_placed_b061_b147(run: Run, fake: 
     assert status == 2 and "1 <__media__>, and 2 media" in err
 
 
+def test_an_answer_that_goes_in_circles_is_said_to_b089(run: Run, fake: FakePipeline) -> None:
+    fake.finish = "loop"
+    status, out, err = run("-p", "x", "--json", "--loop-guard", "500")
+    assert status == 0 and json.loads(out)["finish"] == "loop"
+    assert "in circles for 500 tokens" in err and "in circles" in json.loads(out)["warnings"][0]
+
+
 def test_sampling_flags_reach_the_sampler(run: Run, fake: FakePipeline) -> None:
     flags = "--temp 0.7 --top-k 3 --top-p 0.5 --min-p 0.1 --repeat-penalty 1.1 --repeat-last-n 9 -s 42"
     run("-p", "x", *flags.split(), "--presence-penalty", "0.2", "--frequency-penalty", "0.3")

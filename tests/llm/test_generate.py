@@ -117,6 +117,25 @@ def test_stop_in_the_last_unfinished_character(tokenizer: Tokenizer) -> None:
     assert stream(tokenizer, half, ["�"]) == ("a", "stop")
 
 
+def test_an_answer_that_goes_in_circles_is_ended_b089(tokenizer: Tokenizer) -> None:
+    for span in (" a", "ab", "the cat sat. "):
+        ids = tokenizer.encode("hello" + span * 400)
+        ended = TextStream(iter(ids), tokenizer, loop_guard=100)
+        text = "".join(ended)
+        assert ended.finish == "loop" and 100 < len(ended.ids) < 200
+        assert tokenizer.decode(ids).startswith(text)
+        on = TextStream(iter(ids), tokenizer)
+        assert "".join(on) == tokenizer.decode(ids) and on.finish == "length"
+
+
+def test_rows_of_a_table_that_are_alike_are_no_loop_b089(tokenizer: Tokenizer) -> None:
+    rows = TextStream(iter(tokenizer.encode("| 0 | 0.00 | n/a |\n" * 20)), tokenizer, loop_guard=1000)
+    assert "".join(rows).count("n/a") == 20 and rows.finish == "length"
+    numbers = "".join(f"| {i} | 0.00 | n/a |\n" for i in range(100, 400))
+    differing = TextStream(iter(tokenizer.encode(numbers)), tokenizer, loop_guard=100)
+    assert "".join(differing) == numbers
+
+
 def test_context_full_is_length_b087(context: Context, tokenizer: Tokenizer) -> None:
     prompt = [1, 2, 3]
     logits = context.prefill([tokens(prompt)])
