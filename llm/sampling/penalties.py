@@ -1,12 +1,15 @@
 """Penalties: tokens that were said already, or that would go on with a repetition, are made less likely."""
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
 from llm.sampling.candidates import Candidates, Index
 from llm.sampling.settings import Sampling
 from llm.tokenizer import Tokenizer
+
+LONGEST_BREAKER = 40  # bytes, as in llama.cpp
 
 
 def penalties(c: Candidates, s: Sampling) -> Candidates:
@@ -45,16 +48,18 @@ class Dry:
     def _repetitions(self, newest: Index) -> tuple[Index, Index]:
         """Tokens that would go on with a repetition, its length so far; newest: last tokens, backwards."""
         limit = min(self._since_breaker(newest), self._longest)
-        lengths: dict[int, int] = {}
+        length = np.full(len(newest), -1)  # of the repetition that ends where the token before is
         at = np.arange(1, len(newest))
         for n in range(limit + 1):
             if not at.size:
                 break
-            if n >= self._s.dry_allowed_length:
-                lengths.update(dict.fromkeys(newest[at - 1].tolist(), n))
+            length[at] = n
             at = at[at + n < len(newest)]
             at = at[newest[at + n] == newest[n]]
-        found = {tok: n for tok, n in lengths.items() if () not in self._breakers.get(tok, ())}
+        at = np.flatnonzero(length >= self._s.dry_allowed_length)
+        at = at[np.argsort(length[at])]  # so that of equal tokens the longest counts
+        longest = dict(zip(newest[at - 1].tolist(), length[at].tolist()))
+        found = {tok: n for tok, n in longest.items() if () not in self._breakers.get(tok, ())}
         return np.array(list(found), np.intp), np.array(list(found.values()), np.intp)
 
     def _since_breaker(self, newest: Index) -> int:
@@ -73,12 +78,13 @@ def _last(c: Candidates, n: int) -> Index:
     return np.asarray(c.history if n < 0 else c.history[max(len(c.history) - n, 0) :], np.intp)
 
 
+@lru_cache(maxsize=2)
 def _breakers(texts: tuple[str, ...], tokenizer: Tokenizer) -> dict[int, set[tuple[int, ...]]]:
     """token -> the runs of tokens after it that complete a breaker; () where it holds one itself."""
     found: dict[int, set[tuple[int, ...]]] = {}
     pieces = [tokenizer.piece(tok, special=True) for tok in range(tokenizer.n_vocab)]
     for text in filter(None, texts):
-        whole = text.encode()
+        whole = text.encode()[:LONGEST_BREAKER]
         tails = {n: tuple(_tail(whole[n:], tokenizer)) for n in range(1, len(whole))}
         for tok, piece in enumerate(pieces):
             if whole in piece:

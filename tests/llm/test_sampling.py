@@ -279,6 +279,7 @@ def test_what_dry_calls_a_repetition_b089(samples: Path) -> None:
     assert tokenizer.piece(row[-1]) == b"\n"
     logits[:] = 0
     logits[row[0]] = 3
+    assert dry.sample(logits, []) == dry.sample(logits, row[:1]) == row[0]
     assert dry.sample(logits, row * 20) == row[0]
 
 
