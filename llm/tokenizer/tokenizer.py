@@ -104,7 +104,7 @@ class Tokenizer:
         return piece
 
     def _spell(self, tok: int) -> bytes:
-        kind, text = self.vocab.types[tok], self.vocab.tokens[tok]
+        kind, text = int(self.vocab.types[tok]), self.vocab.tokens[tok]  # numpy compares enums slowly
         if kind == TokenType.NORMAL:
             return self._encoder.spell(text)
         if kind in (TokenType.UNKNOWN, TokenType.CONTROL, TokenType.USER_DEFINED):
