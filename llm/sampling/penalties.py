@@ -9,6 +9,7 @@ from llm.sampling.candidates import Candidates, Index
 from llm.sampling.settings import Sampling
 from llm.tokenizer import Tokenizer
 
+LARGEST = float(np.finfo(np.float32).max)
 LONGEST_BREAKER = 40  # bytes, as in llama.cpp
 
 
@@ -23,7 +24,7 @@ def penalties(c: Candidates, s: Sampling) -> Candidates:
 
 
 class Dry:
-    """ "Don't repeat yourself": a token that would lengthen a repetition loses, the more the longer that is.
+    """DRY, "don't repeat yourself": a token that would lengthen a repetition loses, the more the longer it is.
 
     Where the last n tokens also occurred earlier, the token that followed them then would go on with it. A
     breaker (a line break, say) ends what counts as repetition.
@@ -33,17 +34,15 @@ class Dry:
         self._s = s
         self._breakers = _breakers(s.dry_breakers, tokenizer)
         # More is the same: there a penalty would leave the range of float32.
-        exponent = (
-            int(math.log(np.finfo(np.float32).max) / math.log(s.dry_base)) if s.dry_base > 1.000001 else 0
-        )
-        self._longest = s.dry_allowed_length + exponent
+        exponent = math.log(LARGEST) / math.log(s.dry_base) if s.dry_base > 1.000001 else 0
+        self._longest = s.dry_allowed_length + int(exponent)
 
     def __call__(self, c: Candidates) -> Candidates:
         toks, lengths = self._repetitions(_last(c, self._s.dry_last_n)[::-1])
         places, which = c.places(toks)
         exponent = lengths[which] - self._s.dry_allowed_length
         penalty = self._s.dry_multiplier * np.power(self._s.dry_base, exponent, dtype=np.float64)
-        return c.changed(places, (c.logits[places] - penalty).astype(np.float32))
+        return c.changed(places, np.maximum(c.logits[places] - penalty, -LARGEST).astype(np.float32))
 
     def _repetitions(self, newest: Index) -> tuple[Index, Index]:
         """Tokens that would go on with a repetition, its length so far; newest: last tokens, backwards."""

@@ -283,6 +283,17 @@ def test_what_dry_calls_a_repetition_b089(samples: Path) -> None:
     assert dry.sample(logits, row * 20) == row[0]
 
 
+def test_a_repetition_that_is_all_there_is_goes_on(samples: Path) -> None:
+    """However large the penalty, logits stay numbers."""
+    tokenizer = Tokenizer.from_gguf(samples / "scenes-text.gguf")
+    settings = Sampling(1.0, 2, dry_multiplier=1e6, dry_base=9.0, samplers=("top_k", "dry"), seed=1)
+    logits = np.zeros(tokenizer.n_vocab, np.float32)
+    logits[[40, 41]] = 5
+    sampler = Sampler(settings, tokenizer)
+    assert {sampler.sample(logits, [40, 41] * 500 + [40] * 500) for _ in range(20)} <= {40, 41}
+    assert np.isfinite(sampler.left(logits, [41] + [40] * 500).p()).all()
+
+
 def test_biases_need_tokens_that_exist(samples: Path) -> None:
     tokenizer = Tokenizer.from_gguf(samples / "scenes-text.gguf")
     logits = np.zeros(tokenizer.n_vocab, np.float32)
