@@ -24,7 +24,7 @@ def penalties(c: Candidates, s: Sampling) -> Candidates:
 
 
 class Dry:
-    """DRY, "don't repeat yourself": a token that would lengthen a repetition loses, the more the longer it is.
+    """DRY, "don't repeat yourself": tokens that would lengthen a repetition lose, the more the longer it is.
 
     Where the last n tokens also occurred earlier, the token that followed them then would go on with it. A
     breaker (a line break, say) ends what counts as repetition.
