@@ -39,9 +39,13 @@ SHARED = (
     "matmul_rows.py",
     "matmul_tiles.py",
     "quants.py",
+    "quants_codes.py",
+    "quants_files.py",
+    "quants_grids.py",
     "simd.py",
     "simd_dot.py",
     "simd_ir.py",
+    "simd_tables.py",
 )
 
 

@@ -58,7 +58,7 @@ class TensorTable(Embedding):
 
 
 def load_linear(tensors: Sequence[Tensor], bias: F32 | None = None, precision: str = "auto") -> Linear:
-    packed = [_pack(t, precision) for t in tensors]
+    packed = [_pack(t) for t in tensors]
     n_in = {int(np.prod(t.shape[1:], dtype=np.int64)) for t in tensors}
     assert len(n_in) == 1, [(t.name, t.shape) for t in tensors]
     n_out = sum(t.shape[0] for t in tensors)
@@ -170,16 +170,12 @@ class Arena:
         return taken
 
 
-def _pack(t: Tensor, precision: str) -> tuple[NDArray[np.int64], U8]:
-    """The tensor's rows of the table, without places, and its groups; rare formats become float ones."""
+def _pack(t: Tensor) -> tuple[NDArray[np.int64], U8]:
+    """The tensor's rows of the table, without places, and its groups; types without kernels as float32."""
     fmt, data, n_out = int(t.type), t.data, t.shape[0]
     n_in = int(np.prod(t.shape[1:], dtype=np.int64))
     if fmt not in PACKABLE:
-        numbers = t.to_f32()
-        top = np.abs(numbers).max(initial=0)
-        half = precision != "exact" and 1e-3 < top < 65504  # float16 holds these well
-        fmt = int(GgmlType.F16 if half else GgmlType.F32)
-        data = numbers.astype(np.float16 if half else np.float32).view(np.uint8).reshape(-1)
+        fmt, data = int(GgmlType.F32), t.to_f32().view(np.uint8).reshape(-1)
     n_group, size = -(-n_out // ROWS), group_bytes(fmt, _padded(n_in))
     memory = ARENA.take(n_group * size)
     pack_rows(fmt, _address(data) + data.nbytes // n_out * np.arange(n_out), n_in, _address(memory), size)

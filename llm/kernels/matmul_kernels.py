@@ -10,7 +10,6 @@ multiplied, and an area for each thread.
 
 from typing import Any
 
-from llm.gguf import GgmlType
 from llm.kernels.amx import TILE_BYTES, multiply_tiles, start_tiles, stop_tiles
 from llm.kernels.jit import inline, parallel_kernel, prange
 from llm.kernels.matmul_ends import (
@@ -33,10 +32,10 @@ from llm.kernels.matmul_tiles import (
     multiply_int8,
     multiply_int8_in_halves,
 )
-from llm.kernels.quants import ROWS
+from llm.kernels.quants import BLOCK_FORMATS, ROWS
 from llm.kernels.simd import at, fetch_add, load_f32, load_f32_part, poke_i64, store_f32, zeros_f32
 
-Q6_K = int(GgmlType.Q6_K)  # the one format with two scales in a block
+HALVES = tuple(number for number, f in BLOCK_FORMATS.items() if f.scales.halves)
 HEAD_BYTES = 128  # of `work`: the counter; at 64 the set-up of the matrix unit
 OUT_BYTES = 4096  # of an area: products float32 [32, 32]
 ALONE = 400_000  # products that one thread has done (13 us) when two that share them have met again
@@ -205,7 +204,7 @@ def _arithmetic(
             for k in range(2):
                 f = h if k else g
                 unpack(groups[f, 0], groups[f, 1], n_block, panels + k * panel)
-            halves = groups[g, 0] == Q6_K or groups[h, 0] == Q6_K
+            halves = groups[g, 0] in HALVES or groups[h, 0] in HALVES
             start = task // n_pair * rows
             for t in range(start, min(start + rows, n_tok), n_row):
                 x = work + HEAD_BYTES + t * next_x

@@ -9,7 +9,7 @@ from numba import types
 
 from llm.kernels.matmul_rows import float_columns
 from llm.kernels.matmul_tiles import PANEL_INT8_BYTES
-from llm.kernels.quants import BF16, BLOCK_FORMATS, F16, F32, BlockFormat
+from llm.kernels.quants import BF16, F16, F32, READERS, Reader
 from llm.kernels.simd_dot import pack_bf16
 from llm.kernels.simd_ir import ADDRESS, U8X64, U32X16, Value, emitted
 
@@ -25,11 +25,11 @@ def _put_bf16(four: list[Value], to: Value) -> None:
 
 
 def _numbers(
-    fmt: BlockFormat, put: Callable[..., None], step: int, group: Value, n: Value, panel: Value
+    reader: Reader, put: Callable[..., None], step: int, fmt: Value, group: Value, n: Value, panel: Value
 ) -> None:
     """Blocks as numbers; four columns are `step` bytes of the panel."""
     with n.times() as kb:
-        codes, (low, high, least_low, least_high) = fmt.read(group, kb)
+        codes, (low, high, least_low, least_high) = reader.read(fmt, group, kb)
         for q, code in enumerate(codes):
             scale, least = (low, least_low) if q < 4 else (high, least_high)
             words = code.bits(U32X16)
@@ -46,9 +46,9 @@ def _float_numbers(
 
 @emitted(types.void, ADDRESS, ADDRESS, ADDRESS, ADDRESS)
 def panel_f32(fmt: Value, group: Value, n_block: Value, panel: Value) -> None:
-    for number, layout in BLOCK_FORMATS.items():
-        with fmt.equals(number):
-            _numbers(layout, _put_f32, 256, group, n_block, panel)
+    for reader in READERS:
+        with fmt.equals(*reader.formats):
+            _numbers(reader, _put_f32, 256, fmt, group, n_block, panel)
     for number in (F32, F16, BF16):
         with fmt.equals(number):
             _float_numbers(number, _put_f32, 256, group, n_block, panel)
@@ -57,9 +57,9 @@ def panel_f32(fmt: Value, group: Value, n_block: Value, panel: Value) -> None:
 @emitted(types.void, ADDRESS, ADDRESS, ADDRESS, ADDRESS)
 def panel_bf16(fmt: Value, group: Value, n_block: Value, panel: Value) -> None:
     """Formats but float32."""
-    for number, layout in BLOCK_FORMATS.items():
-        with fmt.equals(number):
-            _numbers(layout, _put_bf16, 128, group, n_block, panel)
+    for reader in READERS:
+        with fmt.equals(*reader.formats):
+            _numbers(reader, _put_bf16, 128, fmt, group, n_block, panel)
     for number in (F16, BF16):
         with fmt.equals(number):
             _float_numbers(number, _put_bf16, 128, group, n_block, panel)
@@ -68,9 +68,9 @@ def panel_bf16(fmt: Value, group: Value, n_block: Value, panel: Value) -> None:
 @emitted(types.void, ADDRESS, ADDRESS, ADDRESS, ADDRESS)
 def panel_int8(fmt: Value, group: Value, n_block: Value, panel: Value) -> None:
     """Block formats alone."""
-    for number, layout in BLOCK_FORMATS.items():
-        with fmt.equals(number), n_block.times() as kb:
-            codes, scales = layout.read(group, kb)
+    for reader in READERS:
+        with fmt.equals(*reader.formats), n_block.times() as kb:
+            codes, scales = reader.read(fmt, group, kb)
             to = panel + kb * PANEL_INT8_BYTES
             for i, vector in enumerate([*codes, *(s.bits(U8X64) for s in scales)]):
                 (to + 64 * i).store(vector)

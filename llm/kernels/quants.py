@@ -4,30 +4,32 @@ A *group* is 16 rows. Its block formats are a stream of blocks of 32 columns. A 
 
     scale * code + least
 
-with codes of 4, 5, 6 or 8 bits (formats whose codes are centred on `zero` have least = -zero * scale). In a
-block, byte 4 r + i of code vector q is column 4 q + i of row r: first come the low nibbles of vectors 0..3
-with those of 4..7 in the high nibbles, then a bit plane for code bit 4, or 2-bit planes for bits 4 and 5;
-8-bit codes stand alone. Scales follow, 16 at a time. The K formats have blocks in eights, whose float16
-factors stand in front of them. Nothing is rounded: the file's numbers come out as they are.
+where least is -zero * scale in formats whose codes are centred on `zero`. A block is its codes (see
+`quants_codes`), then its scales, 16 at a time. Formats of wider blocks in the file have the factors that
+belong to these at the head of as many blocks of 32. Nothing is rounded: the file's numbers come out as they
+are, from memory that is at most a fifth larger.
 
 Float formats are columns of 16 rows: float32 and float16 [n_in, 16], bfloat16 pairs [n_in / 2, 16, 2].
-Source of the file formats: ggml-common.h and ggml-quants.c of llama.cpp.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from llvmlite import ir
+from numba.core import cgutils
 
 from llm.gguf import BLOCK as FILE_BLOCK
 from llm.gguf import GgmlType
-from llm.kernels.simd import half_to_f32_ir, i1, i8, i16, i32, i64
-from llm.kernels.simd_ir import U8X16, U8X64, U16X16, U32X16, Value, join
+from llm.kernels import quants_files as files
+from llm.kernels.quants_codes import BITS, Codes, of_table
+from llm.kernels.quants_grids import of_grid
+from llm.kernels.simd import FEATURES, half_to_f32_ir, i64
+from llm.kernels.simd_ir import F32X16, U8X16, U8X64, U16X16, U32X16, Value
 
 ROWS = 16  # in a group
 BLOCK = 32  # columns
-NIBBLES, TWOS, ONES = 0x0F0F0F0F, 0x03030303, 0x01010101  # bits of 4 codes in a word
-_WORDS, _FOUR_WORDS = ir.VectorType(i32, 8), ir.VectorType(i32, 4)
+Parts = tuple[Value, Value, Value, Value]  # of a block: scales of columns 0..15 and 16..31, leasts of these
 
 
 def load_half(p: Value) -> Value:
@@ -35,164 +37,96 @@ def load_half(p: Value) -> Value:
     return p.of(half_to_f32_ir(p.b, p.load(U16X16).v))
 
 
-# ---- codes of a block: eight vectors, and how they are packed from eight words (vector [8]) of row r
+def _whole(p: Value) -> Value:
+    """16 bytes as float32."""
+    return p.load(U8X16).widen(U32X16).to_f32()
 
 
-def _nibbles(p: Value) -> list[Value]:
-    words = [(p + 64 * q).load(U32X16) for q in range(4)]
-    return [w & NIBBLES for w in words] + [w >> 4 & NIBBLES for w in words]
+def _whole_signed(p: Value) -> Value:
+    return p.load(U8X16).widen_signed(U32X16).to_f32()
 
 
-def _unpack_4(p: Value) -> list[Value]:
-    return [v.bits(U8X64) for v in _nibbles(p)]
+def _centred(low: Value, high: Value, zero: int) -> Parts:
+    return low, high, low * -zero, high * -zero
 
 
-def _unpack_5(p: Value) -> list[Value]:
-    masks = [(p + 256 + 8 * q).load(i64).bits(ir.VectorType(i1, 64)) for q in range(8)]
-    return [v.bits(U8X64) | m.widen_signed(U8X64) & 16 for v, m in zip(_nibbles(p), masks)]
-
-
-def _unpack_6(p: Value) -> list[Value]:
-    planes = [(p + 256 + 64 * i).load(U32X16) for i in (0, 1)]
-    high = [plane << 4 - 2 * q if q < 3 else plane >> 2 for plane in planes for q in range(4)]
-    return [(v | h & 0x30303030).bits(U8X64) for v, h in zip(_nibbles(p), high)]
-
-
-def _unpack_8(p: Value) -> list[Value]:
-    return [(p + 64 * q).load(U8X64) for q in range(8)]
-
-
-def _put(words: Value, p: Value, step: int) -> None:
-    for q in range(words.v.type.count):
-        (p + step * q).store(words.lane(q))
-
-
-def _pack_4(words: Value, p: Value, r: Value) -> None:
-    low, high = (words & NIBBLES).halves()
-    _put(low | high << 4, p + r * 4, 64)
-
-
-def _pack_5(words: Value, p: Value, r: Value) -> None:
-    """Four bits of a row are half a byte of a plane; the even one of two rows comes first and finds zeros."""
-    _pack_4(words, p, r)
-    bits = ((words >> 4 & ONES) * 0x01020408 >> 24 & 15) << ((r & 1) * 4).narrow(i32).lanes(8)
-    for q in range(8):
-        at = p + 256 + 8 * q + (r >> 1)
-        at.store(at.load(i8) | bits.lane(q).narrow(i8))
-
-
-def _pack_6(words: Value, p: Value, r: Value) -> None:
-    _pack_4(words, p, r)
-    for i, half in enumerate((words >> 4 & TWOS).halves()):
-        plane = half.lane(0)
-        for q in (1, 2, 3):
-            plane = plane | half.lane(q) << 2 * q
-        (p + 256 + 64 * i + r * 4).store(plane)
-
-
-def _pack_8(words: Value, p: Value, r: Value) -> None:
-    _put(words, p + r * 4, 64)
-
-
-_UNPACK = {4: _unpack_4, 5: _unpack_5, 6: _unpack_6, 8: _unpack_8}
-_PACK = {4: _pack_4, 5: _pack_5, 6: _pack_6, 8: _pack_8}
-_CODE_BYTES = {4: 256, 5: 320, 6: 384, 8: 512}
-
-
-# ---- scales of a block, with factors of eight at `head`: scales of columns 0..15 and 16..31, leasts of these
-
-_Scales = tuple[Value, Value, Value, Value]
-
-
-def _scale(p: Value, head: Value, zero: int) -> _Scales:
+def _one(p: Value, head: Value, zero: int) -> Parts:
     s = load_half(p)
-    return s, s, s * -zero, s * -zero
+    return _centred(s, s, zero)
 
 
-def _scale_and_least(p: Value, head: Value, zero: int) -> _Scales:
+def _one_and_least(p: Value, head: Value, zero: int) -> Parts:
     s, least = load_half(p), load_half(p + 32)
     return s, s, least, least
 
 
-def _scale_and_least_of_eight(p: Value, head: Value, zero: int) -> _Scales:
-    s = load_half(head) * p.load(U8X16).widen(U32X16).to_f32()
-    least = load_half(head + 32) * (p + 16).load(U8X16).widen(U32X16).to_f32() * -1
+def _power(p: Value, head: Value, zero: int) -> Parts:
+    """2 to the power of a byte less 128, for codes that are doubled; 2^-128 becomes 0."""
+    s = (p.load(U8X16).widen(U32X16) << 23).bits(F32X16) * 0.5
+    return _centred(s, s, zero)
+
+
+def _two_of_8_bits(p: Value, head: Value, zero: int) -> Parts:
+    """Float8 of 4 bits of exponent and 3 of fraction, a float16 without its last bits; codes are doubled."""
+    low, high = (p.of(half_to_f32_ir(p.b, ((p + i).load(U8X16).widen(U16X16) << 7).v)) * 128 for i in (0, 16))
+    return _centred(low, high, zero)
+
+
+def _of_head(p: Value, head: Value, zero: int) -> Parts:
+    s = load_half(head)
+    return _centred(s, s, zero)
+
+
+def _signed(p: Value, head: Value, zero: int) -> Parts:
+    s = load_half(head) * _whole_signed(p)
+    return _centred(s, s, zero)
+
+
+def _two_signed(p: Value, head: Value, zero: int) -> Parts:
+    d = load_half(head)
+    return _centred(d * _whole_signed(p), d * _whole_signed(p + 16), zero)
+
+
+def _scale_and_least(p: Value, head: Value, zero: int) -> Parts:
+    s, least = load_half(head) * _whole(p), load_half(head + 32) * _whole(p + 16) * -1
     return s, s, least, least
 
 
-def _two_scales_of_eight(p: Value, head: Value, zero: int) -> _Scales:
-    d = load_half(head)
-    low, high = (d * (p + i).load(U8X16).widen_signed(U32X16).to_f32() for i in (0, 16))
-    return low, high, low * -zero, high * -zero
+def _two_scales_and_leasts(p: Value, head: Value, zero: int) -> Parts:
+    """Nibbles: scale and least of each half."""
+    d, m = load_half(head), load_half(head + 32) * -1
+    both = [(p + i).load(U8X16).widen(U32X16) for i in (0, 16)]
+    low, high = (d * (v & 15).to_f32() for v in both)
+    least_low, least_high = (m * (v >> 4).to_f32() for v in both)
+    return low, high, least_low, least_high
 
 
-# ---- the file's blocks: eight words of sub-block j (a vector [8] of 4 codes each), and the scales
+def _two_odd(p: Value, head: Value, zero: int, *, unit: float) -> Parts:
+    """Nibbles n that stand for (2 n + 1) `unit`."""
+    d, both = load_half(head) * unit, p.load(U8X16).widen(U32X16)
+    return _centred(d * ((both & 15) * 2 + 1).to_f32(), d * ((both >> 4) * 2 + 1).to_f32(), zero)
 
 
-def _file_nibbles(qs: int, qh: int = 0) -> Callable[[Value, Value], Value]:
-    """Columns 0..15 in the low nibbles at `qs`, 16..31 in the high ones, fifth bits at `qh`."""
+@dataclass(frozen=True)
+class Scales:
+    """One way to keep scales: bytes at the head and of a block, and how they are read (p, head, zero)."""
 
-    def words(block: Value, j: Value) -> Value:
-        both = (block + qs).load(_FOUR_WORDS)
-        low = join([both & NIBBLES, both >> 4 & NIBBLES])
-        if not qh:
-            return low
-        shifts = ir.Constant(_WORDS, [4 * q for q in range(8)])
-        bits = (block + qh).load(i32).lanes(8) >> block.of(shifts) & 15
-        return low | (bits * 0x00204081 & ONES) << 4
-
-    return words
+    head: int
+    n_bytes: int
+    read: Callable[[Value, Value, int], Parts]
+    halves: bool = False  # whether columns 16..31 have scales of their own
 
 
-def _file_q8_0(block: Value, j: Value) -> Value:
-    return (block + 2).load(_WORDS) ^ 0x80808080  # signed codes become unsigned ones with zero at 128
-
-
-def _lanes_of(shift: Value) -> Value:
-    return shift.narrow(i32).lanes(8)
-
-
-def _file_q4_k(block: Value, j: Value) -> Value:
-    return (block + 16 + (j >> 1) * 32).load(_WORDS) >> _lanes_of((j & 1) * 4) & NIBBLES
-
-
-def _file_q5_k(block: Value, j: Value) -> Value:
-    low = (block + 48 + (j >> 1) * 32).load(_WORDS) >> _lanes_of((j & 1) * 4) & NIBBLES
-    return low | ((block + 16).load(_WORDS) >> _lanes_of(j) & ONES) << 4
-
-
-def _file_q6_k(block: Value, j: Value) -> Value:
-    half, quarter = j >> 2, j & 3
-    low = (block + half * 64 + (quarter & 1) * 32).load(_WORDS) >> _lanes_of((quarter >> 1) * 4) & NIBBLES
-    return low | ((block + 128 + half * 32).load(_WORDS) >> _lanes_of(quarter * 2) & TWOS) << 4
-
-
-def _file_halves(at: int, n: int) -> Callable[..., None]:
-    """n float16 at `at`."""
-
-    def put(block: Value, j: Value, to: Value, r: Value) -> None:
-        for i in range(n):
-            (to + 32 * i + r * 2).store((block + at + 2 * i).load(i16))
-
-    return put
-
-
-def _file_scale_and_least(block: Value, j: Value, to: Value, r: Value) -> None:
-    """6 bits each in 12 bytes: those of sub-blocks 0..3 leave 2 bits free, where the others' highest are."""
-    q = block + 4
-    late = j >> 2  # 0 or 1
-    low, high = (q + j).load(i8), (q + j + 4).load(i8)
-    first, second = (q + (j & 3)).load(i8), (q + 4 + (j & 3)).load(i8)
-    late_scale = high & 15 | first >> 6 << 4
-    late_least = high >> 4 | second >> 6 << 4
-    is_late = late.b.icmp_unsigned("!=", late.v, late.constant(0).v)
-    for offset, early, other in ((0, low & 63, late_scale), (16, high & 63, late_least)):
-        (to + offset + r).store(late.of(late.b.select(is_late, other.v, early.v)))
-
-
-def _file_two_scales(block: Value, j: Value, to: Value, r: Value) -> None:
-    for i in (0, 1):
-        (to + 16 * i + r).store((block + 192 + i + j * 2).load(i8))
+ONE, ONE_AND_LEAST = Scales(0, 32, _one), Scales(0, 64, _one_and_least)
+POWER, TWO_OF_8_BITS = Scales(0, 16, _power), Scales(0, 32, _two_of_8_bits, halves=True)
+OF_HEAD, SIGNED, TWO_SIGNED = (
+    Scales(32, 0, _of_head),
+    Scales(32, 16, _signed),
+    Scales(32, 32, _two_signed, True),
+)
+SCALE_AND_LEAST = Scales(64, 32, _scale_and_least)
+TWO_SCALES_AND_LEASTS = Scales(64, 32, _two_scales_and_leasts, halves=True)
+QUARTERS, EIGHTHS, WHOLE = (Scales(32, 16, partial(_two_odd, unit=unit), True) for unit in (1 / 4, 1 / 8, 1))
 
 
 @dataclass(frozen=True)
@@ -200,76 +134,144 @@ class BlockFormat:
     """A block format in memory, and how the file's blocks come to it."""
 
     type: GgmlType
-    bits: int
+    codes: Codes
     zero: int
-    scale_bytes: int  # of a block
-    head: int  # bytes in front of eight blocks; 0: the file's blocks are of 32 columns
-    scales: Callable[[Value, Value, int], _Scales]
-    file_words: Callable[[Value, Value], Value]
-    file_scales: Callable[..., None]
-    file_head: Callable[..., None] | None = None
-    halves: bool = False  # whether columns 16..31 have scales of their own
+    scales: Scales
+    file_codes: files.Codes
+    file_scales: files.Scales = files.none
+    file_head: files.Scales = files.none
 
     @property
     def block_bytes(self) -> int:
-        return _CODE_BYTES[self.bits] + self.scale_bytes
+        return self.codes.n_bytes + self.scales.n_bytes
 
-    def bytes_of(self, n_in: int) -> int:
-        """Of a group."""
-        n_block = n_in // BLOCK
-        return n_block * self.block_bytes + n_block // 8 * self.head
+    @property
+    def span(self) -> int:
+        """Blocks of 32 columns in a block of the file."""
+        return FILE_BLOCK[self.type][0] // BLOCK
 
-    def read(self, group: Value, kb: Value) -> tuple[list[Value], _Scales]:
+    @property
+    def span_bytes(self) -> int:
+        return self.span * self.block_bytes + self.scales.head
+
+    def read(self, group: Value, kb: Value) -> tuple[list[Value], Parts]:
         """Block kb: code vectors and scales."""
-        head = group + (kb >> 3) * (8 * self.block_bytes + self.head) if self.head else group
-        p = head + self.head + (kb & 7) * self.block_bytes if self.head else group + kb * self.block_bytes
-        return _UNPACK[self.bits](p), self.scales(p + _CODE_BYTES[self.bits], head, self.zero)
+        head = group + (kb >> self.span.bit_length() - 1) * self.span_bytes
+        p = head + (kb & self.span - 1) * self.block_bytes + self.scales.head
+        return self.codes.unpack(p), self.scales.read(p + self.codes.n_bytes, head, self.zero)
 
     def pack(self, row: Value, group: Value, r: Value, n_in: Value) -> None:
         """A row of the file as row r of a group, which is zeros before row 0."""
-        each = 8 if self.head else 1
-        block_bytes = FILE_BLOCK[self.type][1]
-        with (n_in >> (8 if self.head else 5)).times() as i:
-            block, head = row + i * block_bytes, group + i * (each * self.block_bytes + self.head)
-            if self.file_head:
-                self.file_head(block, i, head, r)
-            with i.constant(each).times() as j:
-                p = head + self.head + j * self.block_bytes
-                _PACK[self.bits](self.file_words(block, j), p, r)
-                self.file_scales(block, j, p + _CODE_BYTES[self.bits], r)
+        columns, n_bytes = FILE_BLOCK[self.type]
+        with (n_in >> columns.bit_length() - 1).times() as i:
+            block, head = row + i * n_bytes, group + i * self.span_bytes
+            self.file_head(block, i, head, r)
+            with i.constant(self.span).times() as j:
+                p = head + self.scales.head + j * self.block_bytes
+                self.codes.pack(p, r, *self.file_codes(block, j))
+                self.file_scales(block, j, p + self.codes.n_bytes, r)
 
 
-_K = {
-    "scales": _scale_and_least_of_eight,
-    "file_scales": _file_scale_and_least,
-    "file_head": _file_halves(0, 2),
-}
-_FORMATS = [
-    BlockFormat(GgmlType.Q4_0, 4, 8, 32, 0, _scale, _file_nibbles(2), _file_halves(0, 1)),
-    BlockFormat(GgmlType.Q4_1, 4, 0, 64, 0, _scale_and_least, _file_nibbles(4), _file_halves(0, 2)),
-    BlockFormat(GgmlType.Q5_0, 5, 16, 32, 0, _scale, _file_nibbles(6, 2), _file_halves(0, 1)),
-    BlockFormat(GgmlType.Q5_1, 5, 0, 64, 0, _scale_and_least, _file_nibbles(8, 4), _file_halves(0, 2)),
-    BlockFormat(GgmlType.Q8_0, 8, 128, 32, 0, _scale, _file_q8_0, _file_halves(0, 1)),
-    BlockFormat(GgmlType.Q4_K, 4, 0, 32, 64, file_words=_file_q4_k, **_K),  # type: ignore[arg-type]
-    BlockFormat(GgmlType.Q5_K, 5, 0, 32, 64, file_words=_file_q5_k, **_K),  # type: ignore[arg-type]
+_IQ4 = of_table([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113])
+_FP4 = of_table([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12])  # doubled
+_D, _D_AND_M = files.halves(0, 1), files.halves(0, 2)
+T = GgmlType
+_COMMON = [
+    BlockFormat(T.Q4_0, BITS[4], 8, ONE, files.nibbles(2), _D),
+    BlockFormat(T.Q4_1, BITS[4], 0, ONE_AND_LEAST, files.nibbles(4), _D_AND_M),
+    BlockFormat(T.Q5_0, BITS[5], 16, ONE, files.nibbles(6, 2), _D),
+    BlockFormat(T.Q5_1, BITS[5], 0, ONE_AND_LEAST, files.nibbles(8, 4), _D_AND_M),
+    BlockFormat(T.Q8_0, BITS[8], 128, ONE, files.q8_0, _D),
     BlockFormat(
-        GgmlType.Q6_K,
-        6,
-        32,
-        32,
-        32,
-        _two_scales_of_eight,
-        _file_q6_k,
-        _file_two_scales,
-        _file_halves(208, 1),
-        True,
+        T.Q2_K, BITS[2], 0, TWO_SCALES_AND_LEASTS, files.pairs(16), files.two_bytes(0), files.halves(80, 2)
     ),
+    BlockFormat(T.Q3_K, BITS[3], 4, TWO_SIGNED, files.q3_k, files.q3_k_scales, files.halves(108, 1)),
+    BlockFormat(T.Q4_K, BITS[4], 0, SCALE_AND_LEAST, files.q4_k, files.scales_and_leasts, _D_AND_M),
+    BlockFormat(T.Q5_K, BITS[5], 0, SCALE_AND_LEAST, files.q5_k, files.scales_and_leasts, _D_AND_M),
+    BlockFormat(T.Q6_K, BITS[6], 32, TWO_SIGNED, files.q6_k, files.two_bytes(192), files.halves(208, 1)),
+    BlockFormat(T.IQ4_NL, _IQ4, 128, ONE, files.nibbles(2), _D),
+    BlockFormat(T.IQ4_XS, _IQ4, 128, SIGNED, files.nibbles(8, step=16), files.iq4_xs_scales, _D),
+    BlockFormat(T.MXFP4, _FP4, 128, POWER, files.nibbles(1), files.byte(0)),
 ]
-BLOCK_FORMATS: dict[int, BlockFormat] = {int(f.type): f for f in _FORMATS}
-F32, F16, BF16 = (int(t) for t in (GgmlType.F32, GgmlType.F16, GgmlType.BF16))
+_GRIDS = {
+    T.IQ1_S: of_grid("IQ1_S", 4, 4, signed=False),
+    T.IQ2_XXS: of_grid("IQ2_XXS", 4, 0, signed=True),
+    T.IQ2_XS: of_grid("IQ2_XS", 4, 1, signed=True),
+    T.IQ2_S: of_grid("IQ2_S", 4, 2, signed=True),
+    T.IQ3_XXS: of_grid("IQ3_XXS", 8, 0, signed=True),
+    T.IQ3_S: of_grid("IQ3_S", 8, 1, signed=True),
+}
+_RARE = [
+    BlockFormat(T.IQ1_S, _GRIDS[T.IQ1_S], 128, EIGHTHS, files.iq1_s, files.iq1_s_scales, _D),
+    BlockFormat(T.IQ1_M, _GRIDS[T.IQ1_S], 128, EIGHTHS, files.iq1_m, files.iq1_m_scales, files.iq1_m_head),
+    BlockFormat(T.IQ2_XXS, _GRIDS[T.IQ2_XXS], 128, EIGHTHS, files.iq2_xxs, files.iq2_xxs_scales, _D),
+    BlockFormat(T.IQ2_XS, _GRIDS[T.IQ2_XS], 128, EIGHTHS, files.iq2_xs, files.byte(66), _D),
+    BlockFormat(T.IQ2_S, _GRIDS[T.IQ2_S], 128, EIGHTHS, files.iq2_s, files.byte(74), _D),
+    BlockFormat(T.IQ3_XXS, _GRIDS[T.IQ3_XXS], 128, QUARTERS, files.iq3_xxs, files.iq3_xxs_scales, _D),
+    BlockFormat(T.IQ3_S, _GRIDS[T.IQ3_S], 128, WHOLE, files.iq3_s, files.iq3_s_scales, _D),
+    BlockFormat(T.TQ1_0, BITS[2], 1, OF_HEAD, files.tq1_0, file_head=files.halves(52, 1)),
+    BlockFormat(T.TQ2_0, BITS[2], 1, OF_HEAD, files.pairs(0), file_head=files.halves(64, 1)),
+    BlockFormat(T.NVFP4, _FP4, 128, TWO_OF_8_BITS, files.nvfp4, files.nvfp4_scales),
+    BlockFormat(T.Q1_0, BITS[1], 1, OF_HEAD, files.q1_0, file_head=_D),
+    BlockFormat(T.Q2_0, BITS[2], 1, OF_HEAD, files.q2_0, file_head=_D),
+]
+BLOCK_FORMATS: dict[int, BlockFormat] = {int(f.type): f for f in _COMMON + _RARE}
+F32, F16, BF16 = (int(t) for t in (T.F32, T.F16, T.BF16))
 COLUMN_BYTES = {F32: 64, F16: 32, BF16: 32}  # of a group
 
 
 def group_bytes(fmt: int, n_in: int) -> int:
     """Size of 16 rows of `n_in` (a multiple of 32) numbers."""
-    return BLOCK_FORMATS[fmt].bytes_of(n_in) if fmt in BLOCK_FORMATS else n_in * COLUMN_BYTES[fmt]
+    if fmt in COLUMN_BYTES:
+        return n_in * COLUMN_BYTES[fmt]
+    layout = BLOCK_FORMATS[fmt]
+    return n_in // BLOCK // layout.span * layout.span_bytes
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How kernels read a block of some formats: `read(fmt, group, kb)`."""
+
+    formats: Sequence[int]
+    halves: bool
+    read: Callable[[Value, Value, Value], tuple[list[Value], Parts]]
+
+
+def _through_memory(formats: Sequence[BlockFormat]) -> Reader:
+    """One function for all of them, as kernels would get too long with a loop for each."""
+
+    def read(fmt: Value, group: Value, kb: Value) -> tuple[list[Value], Parts]:
+        b, name = group.b, "read_block"
+        if name not in b.module.globals:
+            _emit_reader(ir.Function(b.module, ir.FunctionType(ir.VoidType(), [i64] * 4), name), formats)
+        block = b.ptrtoint(cgutils.alloca_once(b, ir.ArrayType(U8X64, 12)), i64)
+        b.call(b.module.globals[name], [fmt.v, group.v, kb.v, block])
+        vectors = [(group.of(block) + 64 * i).load(U8X64) for i in range(12)]
+        low, high, least_low, least_high = (v.bits(F32X16) for v in vectors[8:])
+        return vectors[:8], (low, high, least_low, least_high)
+
+    return Reader([int(f.type) for f in formats], True, read)
+
+
+def _emit_reader(function: ir.Function, formats: Sequence[BlockFormat]) -> None:
+    """Leaves codes and scales of block kb one after the other."""
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    b = ir.IRBuilder(function.append_basic_block())
+    fmt, group, kb, to = (Value(b, a) for a in function.args)
+    for layout in formats:
+        with fmt.equals(int(layout.type)):
+            codes, parts = layout.read(group, kb)
+            for i, vector in enumerate([*codes, *(part.bits(U8X64) for part in parts)]):
+                (to + 64 * i).store(vector)
+    b.ret_void()
+
+
+def _inline(layout: BlockFormat) -> Reader:
+    return Reader([int(layout.type)], layout.scales.halves, lambda fmt, group, kb: layout.read(group, kb))
+
+
+if FEATURES & {"avx2", "neon"}:
+    READERS = [*map(_inline, _COMMON), _through_memory(_RARE)]
+else:  # nothing is fast there, so that it may as well be short
+    READERS = [_through_memory(_COMMON + _RARE)]

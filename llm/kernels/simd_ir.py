@@ -7,6 +7,7 @@ A `Value` has numpy's operators, so that the emitting function reads like the lo
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 from llvmlite import ir
@@ -96,6 +97,16 @@ class Value:
     def lane(self, i: int) -> "Value":
         return self.of(self.b.extract_element(self.v, ir.Constant(i32, i)))
 
+    def pick(self, lanes: Sequence[int]) -> "Value":
+        """These lanes, in this order."""
+        order = ir.Constant(ir.VectorType(i32, len(lanes)), list(lanes))
+        return self.of(self.b.shuffle_vector(self.v, ir.Constant(self.v.type, ir.Undefined), order))
+
+    def below(self, number: int, yes: "Value", no: "Value") -> "Value":
+        """`yes` where this is below `number`, else `no`."""
+        less = self.b.icmp_unsigned("<", self.v, self.constant(number).v)
+        return self.of(self.b.select(less, yes.v, no.v))
+
     def load(self, kind: ir.Type) -> "Value":
         """What stands at this address."""
         return self.of(self.b.load(pointer(self.b, self.v, kind), align=1))
@@ -111,10 +122,7 @@ class Value:
     def halves(self) -> "tuple[Value, Value]":
         """The two halves of a vector."""
         n = self.v.type.count // 2
-        undef, kind = ir.Constant(self.v.type, ir.Undefined), ir.VectorType(i32, n)
-        first, second = (ir.Constant(kind, list(range(i, i + n))) for i in (0, n))
-        cut = self.b.shuffle_vector
-        return self.of(cut(self.v, undef, first)), self.of(cut(self.v, undef, second))
+        return self.pick(range(n)), self.pick(range(n, 2 * n))
 
     @contextmanager
     def times(self) -> Iterator["Value"]:
@@ -123,9 +131,10 @@ class Value:
             yield self.of(loop.index)
 
     @contextmanager
-    def equals(self, number: int) -> Iterator[None]:
-        """A branch."""
-        with self.b.if_then(self.b.icmp_signed("==", self.v, self.constant(number).v)):
+    def equals(self, *numbers: int) -> Iterator[None]:
+        """A branch for any of these."""
+        same = [self.b.icmp_signed("==", self.v, self.constant(n).v) for n in numbers]
+        with self.b.if_then(reduce(self.b.or_, same)):
             yield
 
 

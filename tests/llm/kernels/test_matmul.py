@@ -6,37 +6,18 @@ import sys
 
 import numpy as np
 import pytest
-from gguf import GGMLQuantizationType, quants
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm.gguf import BLOCK, GgmlType, Tensor
+from llm.gguf import GgmlType, Tensor
 from llm.kernels import matmul, reference
 from llm.kernels.operands import Norm
+from llm.kernels.quants import BLOCK_FORMATS
 from llm.kernels.simd import FEATURES
+from tests.quantised import ALL_BLOCKS, BLOCKS, FLOATS, tensor
 
-FLOATS = ["F32", "F16", "BF16"]
-BLOCKS = ["Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0"]
-K_BLOCKS = ["Q4_K", "Q5_K", "Q6_K"]
 N_TOK = [1, 2, 5, 33]
 ACTS = ["silu", "gelu", "gelu_erf", "gelu_quick", "relu"]
-
-
-def tensor(kind: str, n_out: int, n_in: int, seed: int = 0) -> Tensor:
-    """A random matrix; formats that gguf cannot make are random bytes with sensible scales."""
-    rng = np.random.default_rng(seed)
-    type_ = GgmlType[kind]
-    per_block, n_bytes = BLOCK[type_]
-    if kind in ("Q4_K", "Q5_K", "Q6_K", "Q2_K", "Q3_K"):
-        data = rng.integers(0, 256, (n_out, n_in // per_block, n_bytes), dtype=np.uint8)
-        scales = rng.uniform(0.001, 0.01, (n_out, n_in // per_block, 2)).astype(np.float16).view(np.uint8)
-        at, width = {"Q6_K": (208, 2), "Q2_K": (80, 4), "Q3_K": (108, 2)}.get(kind, (0, 4))
-        data[..., at : at + width] = scales[..., :width]
-    else:
-        weight = rng.standard_normal((n_out, n_in), dtype=np.float32)
-        data = quants.quantize(weight, GGMLQuantizationType[kind])
-    raw = np.ascontiguousarray(data).view(np.uint8).reshape(-1)
-    return Tensor("w", type_, (n_out, n_in), raw)
 
 
 def rows(n_tok: int, n_in: int, seed: int = 1) -> np.ndarray:
@@ -53,7 +34,7 @@ def tolerance(kind: str) -> float:
 
 
 @pytest.mark.parametrize("n_tok", N_TOK)
-@pytest.mark.parametrize("kind", FLOATS + BLOCKS + K_BLOCKS)
+@pytest.mark.parametrize("kind", FLOATS + ALL_BLOCKS)
 def test_every_type_multiplies_like_the_reference(kind: str, n_tok: int) -> None:
     t, x = tensor(kind, 75, 512), rows(n_tok, 512)
     want = reference.linear(x, reference.load_linear([t]))
@@ -61,13 +42,38 @@ def test_every_type_multiplies_like_the_reference(kind: str, n_tok: int) -> None
     assert error(matmul.linear(x, matmul.load_linear([t], precision="exact")), want) < 2e-6
 
 
-@pytest.mark.parametrize("kind", BLOCKS + K_BLOCKS)
+@pytest.mark.parametrize("kind", ALL_BLOCKS)
 def test_weights_are_unpacked_exactly(kind: str) -> None:
-    """Whole numbers with 127 in each block of x become codes without loss, so that no error is left."""
-    t, x = tensor(kind, 48, 512), np.random.default_rng(2).integers(-127, 128, (2, 512)).astype(np.float32)
-    x[:, ::16] = 127
+    """As a table of embeddings gives them, and in products that lose nothing."""
+    t = tensor(kind, 48, 512)
+    weights = matmul.embed(matmul.load_embedding(t), np.arange(48, dtype=np.int32))
+    np.testing.assert_array_equal(weights, t.to_f32())
+    x = np.random.default_rng(2).integers(-127, 128, (2, 512)).astype(np.float32)
+    x[:, ::16] = 127  # whole numbers with the largest in each block become codes as they are
     want = reference.linear(x, reference.load_linear([t]))
-    assert error(matmul.linear(x, matmul.load_linear([t])), want) < 2e-6
+    assert error(matmul.linear(x, matmul.load_linear([t])), want) < 5e-6
+
+
+@pytest.mark.parametrize(("kind", "bits"), [("Q1_0", 1), ("Q2_0", 2)])
+def test_formats_that_the_gguf_package_does_not_unpack(kind: str, bits: int) -> None:
+    t = tensor(kind, 20, 256)
+    blocks = t.data.reshape(-1, 18)
+    codes = np.unpackbits(blocks[:, 2:], axis=1, bitorder="little")
+    codes = codes * 2 if bits == 1 else codes[:, ::2] + 2 * codes[:, 1::2]
+    want = (blocks[:, :2].copy().view(np.float16).astype(np.float32) * (codes - np.float32(1))).reshape(
+        20, 256
+    )
+    np.testing.assert_array_equal(matmul.embed(matmul.load_embedding(t), np.arange(20, dtype=np.int32)), want)
+    x = rows(3, 256)
+    assert error(matmul.linear(x, matmul.load_linear([t])), x @ want.T) < 1e-2
+
+
+@pytest.mark.parametrize("kind", [GgmlType(number).name for number in BLOCK_FORMATS])
+def test_weights_are_hardly_larger_than_the_file(kind: str) -> None:
+    t = tensor(kind, 32, 1024)
+    loaded = matmul.load_linear([t])
+    assert isinstance(loaded, matmul.PackedLinear)
+    assert loaded.kept[0].nbytes <= 1.23 * t.data.nbytes
 
 
 @settings(max_examples=40, deadline=None)
@@ -133,20 +139,10 @@ def test_gated(act: str, split: str, n_tok: int) -> None:
     assert error(matmul.gated(x, matmul.load_linear(parts, bias), act, norm=norm), want) < 1.5e-2
 
 
-@pytest.mark.parametrize("kind", ["Q2_K", "Q3_K", "IQ4_NL", "MXFP4", "TQ1_0", "F64"])
-def test_rare_types_are_loaded_as_float_ones(kind: str) -> None:
-    rng = np.random.default_rng(5)
-    if kind in ("Q2_K", "Q3_K"):
-        t = tensor(kind, 20, 256)
-    else:
-        per_block, n_bytes = BLOCK[GgmlType[kind]]
-        data = rng.integers(0, 64, (20, 256 // per_block, n_bytes), dtype=np.uint8)
-        if kind == "F64":
-            data = rng.standard_normal((20, 256)).view(np.uint8)
-        t = Tensor("w", GgmlType[kind], (20, 256), data.reshape(-1))
-    x = rows(3, 256)
-    want = reference.linear(x, reference.load_linear([t]))
-    assert error(matmul.linear(x, matmul.load_linear([t])), want) < 5e-3
+def test_a_type_without_a_kernel_is_loaded_as_float32() -> None:
+    data = np.random.default_rng(5).standard_normal((20, 256))
+    t, x = Tensor("w", GgmlType.F64, (20, 256), data.view(np.uint8).reshape(-1)), rows(3, 256)
+    assert error(matmul.linear(x, matmul.load_linear([t])), x @ data.astype(np.float32).T) < 2e-6
 
 
 def test_a_nan_in_x_reaches_the_result() -> None:
@@ -157,7 +153,7 @@ def test_a_nan_in_x_reaches_the_result() -> None:
         assert np.isnan(y[3]).all() and np.isfinite(np.delete(y, 3, axis=0)).all()
 
 
-@pytest.mark.parametrize("kind", FLOATS + BLOCKS + K_BLOCKS + ["Q2_K"])
+@pytest.mark.parametrize("kind", FLOATS + ALL_BLOCKS)
 def test_embed(kind: str) -> None:
     t, ids = tensor(kind, 100, 256), np.array([99, 0, 7, 7] * 5, np.int32)
     for few in (ids[:1], ids):
@@ -167,9 +163,9 @@ def test_embed(kind: str) -> None:
 
 FALLBACK = """
 import sys
-sys.path.insert(0, {folder!r})
+sys.path[:0] = {folders!r}
 from test_matmul import *
-for kind in ("Q4_1", "Q5_0", "Q6_K", "Q8_0", "F16", "BF16"):
+for kind in ("F16", "BF16", "Q4_1", "Q5_0", "Q8_0", "Q3_K", "Q6_K", "IQ4_XS", "NVFP4", "IQ2_XS", "IQ1_M"):
     for n_tok in (1, 40):
         t, x = tensor(kind, 40, 256), rows(n_tok, 256)
         want = reference.linear(x, reference.load_linear([t]))
@@ -189,6 +185,6 @@ def test_processors_with_less(cpu: str, features: str) -> None:
     if "avx512" in features and "avx512vnni" not in FEATURES:
         pytest.skip("this processor has no AVX-512")
     env = os.environ | {"NUMBA_CPU_NAME": cpu, "NUMBA_CPU_FEATURES": features}
-    code = FALLBACK.format(folder=os.path.dirname(__file__))
+    code = FALLBACK.format(folders=[os.path.dirname(__file__), os.getcwd()])
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
