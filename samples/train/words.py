@@ -1,6 +1,10 @@
 """The words, numbers and letter strings printed in the pictures."""
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
+
+Printed = Callable[[np.random.Generator], str]  # draws a text to print
 
 CHARS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 WORDS = """HELLO WORLD OPEN CLOSED STOP EXIT SALE CAFE HOTEL TAXI BUS TRAIN PARK BEACH RIVER
@@ -24,18 +28,32 @@ def made_up_word(rng: np.random.Generator) -> str:
     return "".join(kinds[(i + start) % 2][rng.integers(len(kinds[(i + start) % 2]))] for i in range(n))
 
 
-def random_text(rng: np.random.Generator, held_out: bool = False) -> str:
+def number(rng: np.random.Generator) -> str:
+    """One to six digits."""
+    return "".join(str(d) for d in rng.integers(0, 10, rng.integers(1, 7)))
+
+
+def letters(rng: np.random.Generator) -> str:
+    """Two to seven letters, all alike likely."""
+    return "".join(CHARS[i] for i in rng.integers(10, 36, rng.integers(2, 8)))
+
+
+def held_out_word(rng: np.random.Generator) -> str:
+    """A word that training never shows."""
+    return HELD_OUT_WORDS[rng.integers(len(HELD_OUT_WORDS))]
+
+
+def random_text(rng: np.random.Generator, words: Sequence[str] = WORDS) -> str:
     """A word, a number, a made-up word, a letter string or a word with a number (1-7 characters)."""
     r = rng.random()
-    words = HELD_OUT_WORDS if held_out else WORDS
     if r < 0.42:
         return words[rng.integers(len(words))]
     if r < 0.57:
-        return "".join(str(d) for d in rng.integers(0, 10, rng.integers(1, 7)))
+        return number(rng)
     if r < 0.78:
         return made_up_word(rng)
     if r < 0.87:
-        return "".join(CHARS[i] for i in rng.integers(10, 36, rng.integers(2, 8)))
+        return letters(rng)
     short = [w for w in words if len(w) <= 4]
     word = short[rng.integers(len(short))]
     return word + " " + "".join(str(d) for d in rng.integers(0, 10, rng.integers(1, 3)))

@@ -99,6 +99,18 @@ def test_slot_labels_spell_the_text(gen):
         assert spelled == gen.prompts.text_of(scene)["text"]
 
 
+def test_texts_of_a_chosen_kind(gen):
+    """A scene prints what it is told to; no word is both trained on and held out."""
+    words, rng = gen.words, np.random.default_rng(6)
+    said = {
+        gen.prompts.text_of(gen.scenes.make_scene(rng, kind, words.held_out_word))["text"]
+        for kind in ["text", "both"] * 20
+    }
+    assert said <= set(words.HELD_OUT_WORDS)
+    assert len(said) > 5
+    assert set(words.HELD_OUT_WORDS).isdisjoint(words.WORDS)
+
+
 def test_mirrored_scene_mirrors_its_labels(gen):
     for seed in range(10):
         scene, _, _ = make(gen, [4, seed], "shapes")
