@@ -16,6 +16,7 @@ class Spm:
         self._words = WordCache(self._encode_word)
 
     def encode(self, text: str) -> list[int]:
+        text = " " + text if self.vocab.add_space_prefix else text
         return self._words.encode(self._cuts.split(escape(text)))
 
     def spell(self, text: str) -> bytes:
@@ -23,13 +24,7 @@ class Spm:
 
     @cached_property
     def _cuts(self) -> re.Pattern[str]:
-        """Places before a space at which no token can stand across, so that words can be encoded one by one.
-
-        Such a place comes after any character that precedes ▁ within no token of the vocabulary.
-        """
-        before = "\0".join(self.vocab.plain).split("▁")
-        inside = {"▁", *(part[-1] for part in before[:-1] if part)}
-        return re.compile(f"(?<=[^{re.escape(''.join(sorted(inside)))}])(?=▁)")
+        return word_starts(self.vocab)
 
     @cached_property
     def _costs(self) -> list[float]:
@@ -47,3 +42,13 @@ class Spm:
     def _rank(self, left: str, right: str) -> float | None:
         tok = self.vocab.plain.get(left + right)
         return None if tok is None else self._costs[tok]
+
+
+def word_starts(vocab: Vocab) -> re.Pattern[str]:
+    """Places before a ▁ at which no token can stand across, so that words can be encoded one by one.
+
+    Such a place comes after any character that precedes ▁ within no token of the vocabulary.
+    """
+    before = "\0".join(vocab.plain).split("▁")
+    inside = {"▁", *(part[-1] for part in before[:-1] if part)}
+    return re.compile(f"(?<=[^{re.escape(''.join(sorted(inside)))}])(?=▁)")

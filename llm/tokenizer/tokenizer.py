@@ -5,13 +5,17 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+
 from llm.errors import ModelError
 from llm.gguf import GGUF
 from llm.tokenizer.bpe import Bpe, RawBpe
+from llm.tokenizer.charsmap import Charsmap
 from llm.tokenizer.pre import DEFAULT, PRE, Pre
 from llm.tokenizer.special import Specials
 from llm.tokenizer.spm import Spm
 from llm.tokenizer.stream import Stream
+from llm.tokenizer.ugm import Ugm
 from llm.tokenizer.vocab import TokenType, Vocab, byte_value, log, read_vocab
 from llm.tokenizer.wpm import Wpm
 
@@ -52,6 +56,9 @@ class Tokenizer:
         vocab = read_vocab(gguf, pre.add_bos)
         if vocab.model == "llama":
             return cls(vocab, Spm(vocab))
+        if vocab.model == "t5":
+            merge_spaces = bool(meta.get("tokenizer.ggml.remove_extra_whitespaces", False))
+            return cls(vocab, Ugm(vocab, _charsmap(gguf), merge_spaces))
         if vocab.model == "bert":
             lowercase = bool(meta.get("tokenizer.ggml.normalizer.lowercase", True))
             strip = bool(meta.get("tokenizer.ggml.normalizer.strip_accents", lowercase))
@@ -79,7 +86,7 @@ class Tokenizer:
 
     def encode_plain(self, text: str) -> list[int]:
         """Token ids of a text in which nothing is special, at the start or after a special token."""
-        return self._encoder.encode(" " + _sound(text) if self.vocab.add_space_prefix else _sound(text))
+        return self._encoder.encode(_sound(text))
 
     def decode(self, ids: Iterable[int], special: bool = False) -> str:
         """The text of `ids`; bytes that are no UTF-8 become U+FFFD."""
@@ -151,6 +158,18 @@ def _pre_tokenizer(gguf: GGUF) -> Pre:
     if name not in PRE:
         raise ModelError(f"{gguf.path}: its pre-tokenizer {name!r} is not known, known are {', '.join(PRE)}")
     return PRE[name]
+
+
+def _charsmap(gguf: GGUF) -> Charsmap | None:
+    blob = gguf.meta.get("tokenizer.ggml.precompiled_charsmap")
+    if blob is None:
+        return None
+    if not isinstance(blob, np.ndarray) or blob.itemsize != 1:
+        raise ModelError(f"{gguf.path}: tokenizer.ggml.precompiled_charsmap is no array of bytes")
+    try:
+        return Charsmap(blob.tobytes())
+    except ValueError as e:
+        raise ModelError(f"{gguf.path}: tokenizer.ggml.precompiled_charsmap is damaged: {e}") from e
 
 
 def _sound(text: str) -> str:

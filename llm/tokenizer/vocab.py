@@ -39,12 +39,15 @@ class Kind:
     unk: int | None = None
     sep: int | None = None
     add_bos: bool = False
+    add_eos: bool = False
+    add_space_prefix: bool | None = None  # None: there is no such thing
 
 
 KINDS = {
     "gpt2": Kind(bos=11, eos=11),
     "gemma4": Kind(add_bos=True),
-    "llama": Kind(bos=1, eos=2, unk=0, add_bos=True),
+    "llama": Kind(bos=1, eos=2, unk=0, add_bos=True, add_space_prefix=True),
+    "t5": Kind(eos=1, unk=2, add_eos=True, add_space_prefix=False),
     "bert": Kind(bos=101, unk=100, sep=102, add_bos=True),
 }
 
@@ -84,7 +87,7 @@ class Vocab:
     suppressed: tuple[int, ...]  # never to be sampled
     add_bos: bool
     add_eos: bool
-    add_space_prefix: bool  # SentencePiece only; other kinds ignore the key
+    add_space_prefix: bool  # SentencePiece and unigram only; other kinds ignore the key
     strips_right: frozenset[int]  # special tokens that swallow the white space after them
 
     def of_type(self, *types: TokenType) -> list[int]:
@@ -153,8 +156,9 @@ class _Reader:
             eog=eog,
             suppressed=self.suppressed(n),
             add_bos=self.model == "gemma4" or self.flag("add_bos_token", kind.add_bos or add_bos),
-            add_eos=self.flag("add_eos_token", False),
-            add_space_prefix=self.model == "llama" and self.flag("add_space_prefix", True),
+            add_eos=self.flag("add_eos_token", kind.add_eos),
+            add_space_prefix=kind.add_space_prefix is not None
+            and self.flag("add_space_prefix", kind.add_space_prefix),
             strips_right=self.strips_right(ids, types),
         )
 

@@ -18,6 +18,7 @@ def main() -> None:
         [*ours, "tests.peer.projectors", peer],
         [*ours, "tests.peer.grids", peer],
         [peer, "tests/peer/tokenizer.py", models],
+        [*ours, "tests.peer.unigram", peer],
         [peer, "tests/peer/sampling.py"],
     ):
         subprocess.run(command, check=True)
