@@ -102,7 +102,7 @@ class ReasoningSplitter:
             self._held = ""
             thought = thought.rstrip()
         else:
-            n = _overlap(thought, end)
+            n = overlap(thought, end)
             kept = thought[: len(thought) - n].rstrip()
             thought, self._held = kept, thought[len(kept) :]
         self._begun |= bool(thought)
@@ -129,6 +129,6 @@ def _begins_one(text: str) -> bool:
     return any(marks.begin.startswith(text) for marks in MARKS)
 
 
-def _overlap(text: str, mark: str) -> int:
+def overlap(text: str, mark: str) -> int:
     """How many characters at the end of `text` begin `mark`."""
     return next((n for n in range(min(len(text), len(mark) - 1), 0, -1) if text.endswith(mark[:n])), 0)
