@@ -8,6 +8,7 @@ import mmap
 import os
 import re
 import struct
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -123,6 +124,21 @@ class Tensor:
     shape: tuple[int, ...]
     data: U8
     path: str = ""
+    file: mmap.mmap | None = None
+    begin: int = 0  # of `data` in `file`
+
+    def part(self, i: int, n: int, shape: tuple[int, ...]) -> "Tensor":
+        """Number i of `n` equal parts, each of this shape."""
+        size = self.data.nbytes // n
+        data = self.data[i * size : (i + 1) * size]
+        return Tensor(self.name, self.type, shape, data, self.path, self.file, self.begin + i * size)
+
+    def forget(self) -> None:
+        """Give back the memory that reading `data` took: the whole pages of the file, which come again."""
+        first = -(-self.begin // mmap.PAGESIZE) * mmap.PAGESIZE
+        n_bytes = (self.begin + self.data.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE - first
+        if self.file and n_bytes > 0 and sys.platform != "win32":
+            self.file.madvise(mmap.MADV_DONTNEED, first, n_bytes)
 
     @property
     def type_name(self) -> str:
@@ -274,7 +290,7 @@ class _Cursor:
         if begin + n_bytes > self.size:
             end = f"tensor {name!r} ends at byte {begin + n_bytes}, the file has {self.size}"
             raise self.broken(f"{end}: incomplete download?")
-        return Tensor(name, kind, shape, raw[begin : begin + n_bytes], self.path)
+        return Tensor(name, kind, shape, raw[begin : begin + n_bytes], self.path, self.buf, begin)
 
     def value(self, kind: int) -> object:
         if kind == _STRING:

@@ -43,7 +43,7 @@ class Weights:
         if len(n_in) > 1 or (shape and (sum(t.shape[0] for t in tensors), *n_in) != shape):
             found = " + ".join(str(list(t.shape)) for t in tensors)
             raise self._wrong("|".join(names) + ".weight", found, shape)
-        return self._k.load_linear(tensors, self._biases(names, tensors), self._precision)
+        return self._load(tensors, self._biases(names, tensors))
 
     def qkv(self, shape: tuple[int, int] | None = None) -> Linear:
         """attn_q, attn_k and attn_v below each other, which some files hold as one: attn_qkv."""
@@ -58,17 +58,14 @@ class Weights:
         if any(t.shape[::2] != (n_expert, n_in) for t in stacks) or sum(t.shape[1] for t in stacks) != n_out:
             found = " + ".join(str(list(t.shape)) for t in stacks)
             raise self._wrong("|".join(names) + ".weight", found, shape)
-        return [
-            self._k.load_linear([_part(t, e, n_expert, t.shape[1:]) for t in stacks], None, self._precision)
-            for e in range(n_expert)
-        ]
+        return [self._load([t.part(e, n_expert, t.shape[1:]) for t in stacks]) for e in range(n_expert)]
 
     def up_gate(self, name: str) -> Linear:
         """The matrix `name`, whose rows are up | gate, as gate | up: the order of the kernel `gated`."""
         up_gate = self._tensor(f"{name}.weight", None)
         shape = (up_gate.shape[0] // 2, *up_gate.shape[1:])
-        up, gate = (_part(up_gate, i, 2, shape) for i in range(2))
-        return self._k.load_linear([gate, up], None, self._precision)
+        up, gate = (up_gate.part(i, 2, shape) for i in range(2))
+        return self._load([gate, up])
 
     def norm(self, name: str, eps: float, *, n: int | None = None, center: bool = False) -> Norm:
         """RMS norm, or layer norm with `center`, of width `n`."""
@@ -103,6 +100,12 @@ class Weights:
                 f"{self._gguf.path}: {len(left)} tensors have no place in architecture {arch}: {names}; "
                 "this variant of it is not supported"
             )
+
+    def _load(self, tensors: Sequence[Tensor], bias: F32 | None = None) -> Linear:
+        loaded = self._k.load_linear(tensors, bias, self._precision)
+        for t in tensors:
+            t.forget()  # or the file would stand in memory twice
+        return loaded
 
     def _biases(self, names: Sequence[str], tensors: Sequence[Tensor]) -> F32 | None:
         """The biases of several matrices as one vector; None where no matrix has one."""
@@ -139,12 +142,6 @@ class Weights:
         return ModelError(
             f"{self._gguf.path}: tensor {self._prefix}{name} has shape {found}, expected {expected}"
         )
-
-
-def _part(t: Tensor, i: int, n: int, shape: tuple[int, ...]) -> Tensor:
-    """Number i of `n` equal parts of a tensor, each of this shape."""
-    n_bytes = t.data.nbytes // n
-    return Tensor(t.name, t.type, shape, t.data[i * n_bytes : (i + 1) * n_bytes], t.path)
 
 
 def _n_in(t: Tensor) -> int:

@@ -173,3 +173,31 @@ def test_a_vocabulary_of_262k_opens_in_half_a_second(models: Path) -> None:
         times.append(time.perf_counter() - began)
     assert len(g.meta["tokenizer.ggml.tokens"]) == 262144
     assert min(times) < 0.5
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the system does not say what is in memory")
+def test_a_tensor_gives_its_memory_back_and_can_be_read_again(tmp_path: Path) -> None:
+    w = gguf.GGUFWriter(tmp_path / "m.gguf", "llama")
+    w.add_tensor("before", np.full(5, 1, np.float32))
+    w.add_tensor("t", np.arange(1 << 20, dtype=np.float32))
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+    t = GGUF(tmp_path / "m.gguf").tensors["t"]
+
+    def in_memory() -> int:
+        """KiB of the file."""
+        lines = Path("/proc/self/smaps").read_text().splitlines()
+        at = next(i for i, line in enumerate(lines) if line.endswith("m.gguf"))
+        return int(next(line for line in lines[at:] if line.startswith("Rss:")).split()[1])
+
+    before = t.to_f32().sum()
+    assert in_memory() > 4000
+    t.forget()
+    assert in_memory() < 200
+    assert t.to_f32().sum() == before
+    half = t.part(1, 2, (1 << 19,))
+    assert half.to_f32()[0] == 1 << 19
+    half.forget()
+    assert in_memory() < 2300
