@@ -5,6 +5,7 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from llm.chat.reasoning import ReasoningSplitter, Split
 from llm.generate import TextStream
 from llm.sampling import Logprob
 from mtmd.prompt import Receipt
@@ -32,7 +33,7 @@ class Timings:
 
 
 class Answer:
-    """Iterates over the text as it comes; `text` is all that has come.
+    """Iterates over the text as it comes; `text` is all that has come, `reasoning` what was thought before.
 
     `finish` is None until it ends: "stop" by the model or a stop string, "length" when its number of tokens
     or the context is used up, "loop" when it went in circles, "interrupted" by close. `media` says what
@@ -47,11 +48,12 @@ class Answer:
         usage: Usage,
         timings: Timings,
         logprobs: Sequence[Logprob] = (),
+        splitter: ReasoningSplitter | None = None,
     ) -> None:
-        self.text = ""
+        self.text = self.reasoning = ""
         self.finish: Finish | None = None
         self.media, self.usage, self.timings, self.logprobs = media, usage, timings, logprobs
-        self._stream = stream
+        self._stream, self._splitter = stream, splitter
         self._deltas = self._run()
 
     def __iter__(self) -> "Answer":
@@ -68,9 +70,18 @@ class Answer:
     def _run(self) -> Generator[str, None, None]:
         deltas = iter(self._stream)
         while (delta := self._timed_next(deltas)) is not None:
+            if self._splitter:
+                delta = self._told_apart(self._splitter.push(delta))
             self.text += delta
             yield delta
+        if self._splitter and (rest := self._told_apart(self._splitter.flush())):
+            self.text += rest
+            yield rest
         self.finish = self._stream.finish
+
+    def _told_apart(self, split: Split) -> str:
+        self.reasoning += split.reasoning
+        return split.answer
 
     def _timed_next(self, deltas: Iterator[str]) -> str | None:
         """The next delta, with the time and the tokens it took entered; None at the end."""

@@ -14,6 +14,7 @@ import llm
 from llm import kernels
 from llm.cache import KvType
 from llm.chat import ChatTemplate, MediaSlot
+from llm.chat.reasoning import ReasoningSplitter, opened
 from llm.errors import ModelError, UsageError
 from llm.generate import TextStream, generate
 from llm.gguf import GGUF
@@ -30,6 +31,7 @@ from mtmd.prompt import Media, Message, Prompt, RowCache
 
 PathLike = str | os.PathLike[str]
 Progress = Callable[[Literal["encode", "prefill"], int, int], None]  # tiles or tokens: done, to do
+Reasoning = Literal["none", "deepseek", "auto"]
 DEFAULT, GREEDY = Sampling(), Sampling(temperature=0.0)
 
 
@@ -68,6 +70,8 @@ class Pipeline:
         stop: Sequence[str] = (),
         loop_guard: int = 0,
         progress: Progress | None = None,
+        reasoning: Reasoning = "none",
+        variables: Mapping[str, Any] | None = None,
     ) -> Answer:
         """Answer OpenAI-style messages. With `stream` the text comes while iterating, else it is complete.
 
@@ -78,6 +82,8 @@ class Pipeline:
             {"type": "image_url", "image_url": {"url": data URI}}
             {"type": "input_audio", "input_audio": {"data": base64}}
         With `loop_guard` an answer ends that repeats a span of up to 64 tokens for so many tokens on end.
+        With `reasoning` "deepseek" or "auto" the model's thoughts go to the answer's `reasoning`, with "none"
+        they stay in the text. `variables` are the template's own (tools, enable_thinking).
 
         The prompt is read before this returns; a new question ends an answer that is still streaming. Raises
         UsageError, MediaError, TemplateError, ContextError, NonFiniteError; iterating raises UsageError when
@@ -85,13 +91,16 @@ class Pipeline:
         """
         if loop_guard < 0:
             raise UsageError(f"loop_guard is {loop_guard}, expected a number of tokens or 0 for none")
+        if reasoning not in get_args(Reasoning):
+            raise UsageError(f"reasoning is {reasoning!r}, expected one of {', '.join(get_args(Reasoning))}")
         if n_predict < -1:
             raise UsageError(f"n_predict is {n_predict}, expected a number of tokens or -1 for no limit")
         sampler = Sampler(sampling, self.model.tokenizer)
         if self._answer:
             self._answer.close()
         texts, media = prompt.take_media(messages)
-        built = self._prompt(self.template.encode(texts), media)
+        pieces = self.template.encode(texts, variables=variables)
+        built = self._prompt(pieces, media)
         context = self.model.context
         n_cached = context.reusable(built.spans)
         start = time.perf_counter()
@@ -106,6 +115,7 @@ class Pipeline:
             Usage(built.n_tok, 0, n_cached),
             Timings(self._load_seconds, encode, seconds - encode, 0.0),
             sampler.logprobs,
+            None if reasoning == "none" else self._splitter(pieces),
         )
         if not stream:
             for _ in self._answer:
@@ -152,6 +162,11 @@ class Pipeline:
     def _ask(self, part: Message, text: str) -> str:
         content = [part, {"type": "text", "text": text}]
         return self.chat([{"role": "user", "content": content}], stream=False, sampling=GREEDY).text
+
+    def _splitter(self, pieces: Sequence[list[int] | MediaSlot]) -> ReasoningSplitter:
+        end = pieces[-1] if pieces else []
+        shown = "" if isinstance(end, MediaSlot) else self.model.tokenizer.decode(end[-32:], special=True)
+        return ReasoningSplitter(opened(shown))
 
     def _said(self, texts: Sequence[Message]) -> list[int]:
         """Token ids of the model's earlier answers: what penalties look at, as in llama-mtmd-cli.

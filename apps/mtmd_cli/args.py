@@ -132,6 +132,19 @@ class Options:
     chat_template_file: str | None = flag(
         "answer", "--chat-template-file", None, "FILE", "Jinja file (default: the model's)"
     )
+    reasoning_format: Literal["none", "deepseek", "auto"] = flag(
+        "answer",
+        "--reasoning-format",
+        "none",
+        "FORM",
+        "thoughts: none leaves them in the text, deepseek or auto not",
+        "none",
+        "deepseek",
+        "auto",
+    )
+    reasoning_budget: Literal["-1", "0"] = flag(
+        "answer", "--reasoning-budget", "-1", "N", "0 = ask for no thoughts, -1 = no limit", "-1", "0"
+    )
 
     samplers: str | None = flag(
         "sampling", "--samplers", None, "A;B;C", "which samplers, in which order (default: as listed here)"

@@ -66,6 +66,8 @@ def as_json(answer: Answer, options: Options, warnings: Sequence[str]) -> dict[s
         "timings": {name: round(value, 4) for name, value in asdict(answer.timings).items()},
         "warnings": list(warnings),
     }
+    if answer.reasoning:
+        shown["reasoning"] = answer.reasoning
     if options.logprobs >= 0:
         shown["logprobs"] = [_logprob(entry) for entry in answer.logprobs]
     return shown

@@ -71,6 +71,8 @@ class Turn:
             sampling=self._sampling,
             loop_guard=self._options.loop_guard,
             progress=progress,
+            reasoning=self._options.reasoning_format,
+            variables={"enable_thinking": False} if self._options.reasoning_budget == "0" else None,
         )
         for delta in answer:
             self._console.clear()

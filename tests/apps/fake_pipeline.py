@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from llm.chat.reasoning import ReasoningSplitter
 from llm.sampling import Sampling
 from mtmd.answer import Answer, Timings, Usage
 from mtmd.media import Image
@@ -20,6 +21,7 @@ class FakePipeline:
         self.deltas, self.finish = deltas, finish
         self.asked: list[list[dict[str, Any]]] = []
         self.sampling: Sampling | None = None
+        self.variables: Mapping[str, Any] | None = None
         self.on_delta: Callable[[], None] = lambda: None
         self.on_progress: Callable[[], None] = lambda: None
         self.failure: Exception | None = None
@@ -33,9 +35,11 @@ class FakePipeline:
         stop: Sequence[str] = (),
         loop_guard: int = 0,
         progress: Callable[[str, int, int], None] | None = None,
+        reasoning: str = "none",
+        variables: Mapping[str, Any] | None = None,
     ) -> Answer:
         self.asked.append([dict(m) for m in messages])
-        self.sampling = sampling
+        self.sampling, self.variables = sampling, variables
         if self.failure:
             raise self.failure
         self.on_progress()
@@ -45,7 +49,8 @@ class FakePipeline:
         parts = [part for m in messages if m["role"] == "user" for part in m["content"]]
         media = [_receipt(part) for part in parts if part["type"] != "text"]
         fake: Any = FakeStream(self)
-        return Answer(fake, media, Usage(9, 0, 2), Timings(0.5, 0.25, 0.1, 0.0))
+        splitter = None if reasoning == "none" else ReasoningSplitter()
+        return Answer(fake, media, Usage(9, 0, 2), Timings(0.5, 0.25, 0.1, 0.0), (), splitter)
 
 
 class FakeStream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -180,3 +181,21 @@ def test_json_gives_one_object_for_each_answer(pipeline: FakePipeline, chat: Cha
 def test_help_and_end_of_input(pipeline: FakePipeline, chat: Chat) -> None:
     status, out, err = chat(["/help"])
     assert status == 0 and out == "" and "/regen" in err
+
+
+def test_thoughts_are_no_part_of_the_answer_b110(pipeline: FakePipeline, chat: Chat) -> None:
+    pipeline.deltas = ("<think>", "Is it ", "red?</th", "ink>\n\n", "Red.")
+    code, out, _ = chat(["What?", "Sure?"], "--reasoning-format", "deepseek", "--json")
+    assert code == 0
+    first, _ = map(json.loads, out.splitlines())
+    assert (first["text"], first["reasoning"]) == ("Red.", "Is it red?")
+    assert pipeline.asked[1][1]["content"] == "Red."
+    _, out, _ = chat(["What?"])
+    assert "<think>" in out
+
+
+def test_no_budget_asks_the_template_for_no_thoughts_b110(pipeline: FakePipeline, chat: Chat) -> None:
+    chat(["What?"], "--reasoning-budget", "0")
+    assert pipeline.variables == {"enable_thinking": False}
+    chat(["What?"])
+    assert pipeline.variables is None
