@@ -121,12 +121,14 @@ class ChatTemplate:
                 partial = partial or text
         if partial is not None:
             return partial
-        if errors:
-            raise next((e for e in errors if isinstance(e, RefusedError)), errors[0])
+        error = next((e for e in errors if isinstance(e, RefusedError)), errors[0] if errors else None)
+        if isinstance(error, RefusedError):
+            raise error
+        error = error or TemplateError("the chat template leaves out media or repeats them")
         name = builtin_for(self.tokenizer) or "chatml"
         if self.source == BUILTIN[name]:
-            raise TemplateError("the chat template leaves out media or repeats them")
-        log.warning("the chat template leaves out media or repeats them: using the built-in %r", name)
+            raise error
+        log.warning("%s: using the built-in %r (--chat-template names another)", error, name)
         return ChatTemplate(BUILTIN[name], self.tokenizer)._render(turns, variables, marks)
 
     def _tokenise(

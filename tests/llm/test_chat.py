@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from llm.chat import ChatTemplate, MediaSlot
-from llm.chat.builtin import BUILTIN
+from llm.chat.builtin import BUILTIN, builtin_for
 from llm.errors import TemplateError, UsageError
 from llm.gguf import GGUF
 from llm.tokenizer import Tokenizer
@@ -371,3 +371,12 @@ def test_gemma_without_template(models: Path, caplog: pytest.LogCaptureFixture) 
     run = chat.encode([user("hi <eos>\n\n\nyou")])[0]
     assert isinstance(run, list) and run.count(chat.tokenizer.token_id("<eos>") or -1) == 0
     assert chat.tokenizer.token_id("\n\n\n") in run  # what is no control token is tokenised as ever
+
+
+def test_template_that_fails_falls_back_b107(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tokenizer = bpe_tokenizer(tmp_path / "v.gguf")
+    failing = ChatTemplate("{{ messages.nothing.here }}", tokenizer)
+    messages = [{"role": "user", "content": "Hi"}]
+    name = builtin_for(tokenizer) or "chatml"
+    assert failing.encode(messages) == ChatTemplate(BUILTIN[name], tokenizer).encode(messages)
+    assert "failed" in caplog.text and "--chat-template" in caplog.text

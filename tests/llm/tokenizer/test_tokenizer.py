@@ -149,3 +149,16 @@ def test_long_monotonous_text_is_no_trap(bpe: Tokenizer, spm: Tokenizer, unit: s
             tokenizer.encode(unit * (n // len(unit)), parse_special=True)
             seconds.append(time.process_time() - start)
         assert seconds[1] < 0.2 + 8 * seconds[0], seconds  # 16 times as long were it quadratic
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("file", ["SmolLM2-135M-Instruct.Q4_1.gguf", "gemma-3-270m-q4_k_m.gguf"])
+def test_speed_of_real_vocabularies(file: str, models: Path) -> None:
+    """0.4 s each in quiet; generous, for a busy machine."""
+    start = time.perf_counter()
+    tokenizer = Tokenizer.from_gguf(models / file)
+    assert time.perf_counter() - start < 3
+    text = Path(__file__).read_text()
+    start = time.perf_counter()
+    tokenizer.encode(text * (1_000_000 // len(text)))
+    assert time.perf_counter() - start < 10
