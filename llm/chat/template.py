@@ -126,7 +126,8 @@ class ChatTemplate:
             raise error
         error = error or TemplateError("the chat template leaves out media or repeats them")
         name = builtin_for(self.tokenizer) or "chatml"
-        if self.source == BUILTIN[name]:
+        calls = variables.get("tools") or any(turn.fields.get("tool_calls") for turn in turns)
+        if calls or self.source == BUILTIN[name]:  # built-in ones know nothing of tools
             raise error
         log.warning("%s: using the built-in %r (--chat-template names another)", error, name)
         return ChatTemplate(BUILTIN[name], self.tokenizer)._render(turns, variables, marks)

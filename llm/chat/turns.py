@@ -1,8 +1,10 @@
 """Chat messages as turns, and the forms in which templates want them."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Any
 
 from llm.errors import UsageError
@@ -127,8 +129,34 @@ STYLES: Sequence[Style] = (
 def forms(turns: Sequence[Turn]) -> Iterable[list[Turn]]:
     """`turns` in each form that differs from those before, the least changed first."""
     seen: list[list[Turn]] = []
-    for form in FORMS:
-        changed = form(turns)
+    # Most templates want the arguments of a call as an object, some as the JSON text of OpenAI's clients.
+    for change, form in product((_parsed, _dumped), FORMS):
+        changed = form([_with_arguments(turn, change) for turn in turns])
         if changed not in seen:
             seen.append(changed)
             yield changed
+
+
+def _with_arguments(turn: Turn, change: Callable[[Any], Any]) -> Turn:
+    """`turn` with the arguments of its calls changed."""
+    calls = turn.fields.get("tool_calls")
+    if not isinstance(calls, list):
+        return turn
+    changed = []
+    for call in calls:
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if isinstance(function, Mapping) and "arguments" in function:
+            call = {**call, "function": {**function, "arguments": change(function["arguments"])}}
+        changed.append(call)
+    return replace(turn, fields={**turn.fields, "tool_calls": changed})
+
+
+def _parsed(arguments: Any) -> Any:
+    try:
+        return json.loads(arguments) if isinstance(arguments, str) else arguments
+    except ValueError:
+        return arguments
+
+
+def _dumped(arguments: Any) -> Any:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

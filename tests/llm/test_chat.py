@@ -380,3 +380,23 @@ def test_template_that_fails_falls_back_b107(tmp_path: Path, caplog: pytest.LogC
     name = builtin_for(tokenizer) or "chatml"
     assert failing.encode(messages) == ChatTemplate(BUILTIN[name], tokenizer).encode(messages)
     assert "failed" in caplog.text and "--chat-template" in caplog.text
+
+
+@pytest.mark.parametrize("arguments", ['{"n": 1}', {"n": 1}])
+@pytest.mark.parametrize("spelt", ["{{ a | tojson }}", "{{ a + '' }}", "{{ a.n }}"])
+def test_arguments_of_calls_as_the_template_wants_them(spelt: str, arguments: Any, tmp_path: Path) -> None:
+    source = (
+        "{% for m in messages %}{% set a = m.tool_calls[0].function.arguments %}" + spelt + "{% endfor %}"
+    )
+    tokenizer = bpe_tokenizer(tmp_path / "v.gguf")
+    call = {"type": "function", "function": {"name": "hi", "arguments": arguments}}
+    [ids] = ChatTemplate(source, tokenizer).encode(
+        [{"role": "assistant", "content": None, "tool_calls": [call]}], add_special=False
+    )
+    assert isinstance(ids, list) and tokenizer.decode(ids) in ('{"n": 1}', "1")
+
+
+def test_tools_are_never_dropped_by_falling_back(tmp_path: Path) -> None:
+    failing = ChatTemplate("{{ messages.nothing.here }}", bpe_tokenizer(tmp_path / "v.gguf"))
+    with pytest.raises(TemplateError, match="failed"):
+        failing.encode([{"role": "user", "content": "Hi"}], variables={"tools": [{}]})
