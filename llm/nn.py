@@ -43,9 +43,9 @@ class Experts:
     ) -> None:
         n_expert, n_ff, n_embd = shape
         if not 0 < n_used <= n_expert:
-            raise ModelError(f"expert_used_count is {n_used}, expected 1 to {n_expert}")
+            raise ModelError(f"{w.path}: expert_used_count is {n_used}, expected 1 to {n_expert}")
         if gating not in _SCORES:
-            raise ModelError(f"expert_gating_func is {gating}, expected 1 (softmax) or 2 (sigmoid)")
+            raise ModelError(f"{w.path}: expert_gating_func is {gating}, expected 1 (softmax) or 2 (sigmoid)")
         self.ffn_norm = _norm(w, n_embd, eps)
         bias = w.array("exp_probs_b.bias", (n_expert,)) if "exp_probs_b.bias" in w else None
         inp = w.linear("ffn_gate_inp", shape=(n_expert, n_embd))

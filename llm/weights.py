@@ -20,6 +20,7 @@ class Weights:
 
     def __init__(self, gguf: GGUF, k: Kernels, precision: Precision = "auto") -> None:
         self._gguf, self._k, self._precision = gguf, k, precision
+        self.path = gguf.path
         self._prefix = ""
         self._read: set[str] = set()
 

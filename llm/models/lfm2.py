@@ -26,7 +26,7 @@ class Hparams:
     n_embd: int = key("embedding_length")
     n_ff: int = key("feed_forward_length")
     n_head: int = key("attention.head_count")
-    n_head_kv: tuple[int, ...] = key("attention.head_count_kv", per="n_layer")
+    n_head_kv: tuple[int, ...] = key("attention.head_count_kv", per="n_layer", least=0)
     d_head: int = key("attention.key_length", default=lambda hp: hp.n_embd // hp.n_head)
     eps: float = key("attention.layer_norm_rms_epsilon")
     window: int = key("attention.sliding_window", default=0)

@@ -108,7 +108,7 @@ class Llama:
                 magnitude *= (1 + growth) / (1 + hp.yarn_log * growth)
                 return RopeTable(freqs, self.rope_kind, magnitude)
         known = "none, linear, yarn or longrope"
-        raise ModelError(f"rope.scaling.type is {hp.rope_scaling!r}, expected {known}")
+        raise ModelError(f"{w.path}: rope.scaling.type is {hp.rope_scaling!r}, expected {known}")
 
     def turns(self, step: Step) -> Rope:
         """The rotation at a step's positions, with the factors for the size of the context.

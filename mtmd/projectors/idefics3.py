@@ -40,7 +40,8 @@ class Idefics3(Projector[Image]):
     def __init__(self, hp: Hparams, w: Weights, k: Kernels, compat: Compat) -> None:
         self.hp, self.k = hp, k
         self.vit = Vit(hp, w["v"], k)
-        self.fc = w["mm.model"].linear("fc")  # [n_out, n_merge^2 n_embd]
+        n_out = w.shape("mm.model.fc.weight")[0]
+        self.fc = w["mm.model"].linear("fc", shape=(n_out, hp.n_merge**2 * hp.n_embd))
         self.n_embd = self.fc.n_out
 
     def preprocess(self, media: Image) -> list[Tile]:

@@ -38,7 +38,7 @@ class Qwen3A(Projector[Audio]):
         self.recipe = audio.QWEN3A["peer" if hp.recipe == "llama.cpp" else compat]
         a, mlp = w["a"], w["mm.a.mlp"]
         self.conv2d = [a.linear(f"conv2d.{i}") for i in (1, 2, 3)]
-        self.conv_out = a.linear("conv_out")
+        self.conv_out = a.linear("conv_out", shape=(hp.n_embd, self.conv2d[2].n_out * -(-hp.n_mel // 8)))
         self.position_embd = a.array("position_embd.weight")
         self.blocks = Blocks(a, k, hp.n_layer, hp.n_head, hp.eps, "gelu_erf")
         self.post_ln = a.norm("post_ln", hp.eps, center=True)

@@ -46,7 +46,7 @@ class Ultravox(Projector[Audio]):
         self.hp, self.k, self.recipe = hp, k, RECIPES[compat]
         mm = w["mm.a"]
         self.whisper = Whisper(hp, w["a"], k)
-        self.norm_pre = mm.norm("norm_pre", EPS)
+        self.norm_pre = mm.norm("norm_pre", EPS, n=hp.n_stack * hp.n_embd)
         self.mlp_1 = mm.up_gate("mlp.1")  # SwiGLU with the gate in the second half
         self.norm_mid = mm.norm("norm_mid", EPS)
         self.mlp_2 = mm.linear("mlp.2")
