@@ -35,6 +35,10 @@ class Piece:
         line = np.arange(self.base + self.start, self.base + self.stop, dtype=np.int32)
         return np.broadcast_to(line, (n_axis, self.n_tok))
 
+    def at(self) -> I32:
+        """The cache rows that the rows enter [n_tok]."""
+        return np.arange(self.row, self.row + self.n_tok, dtype=np.int32)
+
     def hi(self) -> I32:
         """The end of the cache rows that each row sees [n_tok]: its own, or in a block the block's end."""
         end = self.row + self.n_tok

@@ -1,35 +1,46 @@
 """The key-value cache, and the step: one pass of new rows through the layers on top of it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from llm.kernels.operands import F32, I32, KvRows, Visible
+from llm.kernels.operands import F32, I32, KvRows, Rope, Visible
+from llm.rope import RopeTable
 
 KvType = Literal["f16", "f32"]
 
 
+Arrays = tuple[NDArray[Any], ...]
+
+
 @dataclass(frozen=True)
 class Step:
-    """Rows row..row+n_tok are entering the cache; the last `n_want` of them want an output (at least one).
+    """New rows are entering the cache; the last `n_want` of them want an output (at least one).
 
-    ids  int32 [n_tok], their tokens; 0 for rows of media
-    pos  int32 [n_axis, n_tok], their positions
-    hi   int32 [n_tok], each sees the cache rows before hi
-    kv   the cache, layer by layer
-    deep float32 [n_tok, n_embd] each, to add after the first layers: what rows of media bring for these
+    ids   int32 [n_tok], their tokens; 0 for rows of media
+    pos   int32 [n_axis, n_tok], their positions
+    at    int32 [n_tok], the cache rows that they enter
+    lo    int32 [n_tok], the first cache row of the sequence that each belongs to
+    hi    int32 [n_tok], each sees the cache rows before hi
+    kv    the cache, layer by layer
+    deep  float32 [n_tok, n_embd] each, to add after the first layers: what rows of media bring for these
+
+    What a model derives from these it gets from here. When the step moves on to other rows, these arrays and
+    those derived stay the same ones with other numbers in them, so that a recorded pass can be played again.
     """
 
     ids: I32
     pos: I32
+    at: I32
+    lo: I32
     hi: I32
-    row: int
     n_want: int
     kv: Sequence[KvRows]
     deep: Sequence[F32] = ()
+    _derived: dict[object, tuple[Callable[["Step"], Arrays], Arrays]] = field(default_factory=dict)
 
     @property
     def n_ctx(self) -> int:
@@ -39,15 +50,32 @@ class Step:
     def visible(self, window: int = 0) -> Visible:
         """The rows that each new row sees; with `window`, only that many up to and including itself."""
         if not window:
-            return Visible(np.zeros_like(self.hi), self.hi)
-        return Visible(np.maximum(self._own() - np.int32(window - 1), 0), self.hi)
+            return Visible(self.lo, self.hi)
+        (lo,) = self.derived(window, lambda s: (np.maximum(s.at - np.int32(window - 1), s.lo),))
+        return Visible(lo, self.hi)
 
     def earlier(self) -> Visible:
         """The rows up to and including each new row itself, even where the rows of a block see each other."""
-        return Visible(np.zeros_like(self.hi), self._own() + np.int32(1))
+        (hi,) = self.derived("earlier", lambda s: (s.at + np.int32(1),))
+        return Visible(self.lo, hi)
 
-    def _own(self) -> I32:
-        return np.arange(self.row, self.row + len(self.hi), dtype=np.int32)
+    def rope(self, table: RopeTable) -> Rope:
+        """The rotation at the positions of the rows."""
+        cos, sin = self.derived(id(table), lambda s: table.at(s.pos))
+        return Rope(cos, sin, table.kind)
+
+    def derived(self, name: object, make: Callable[["Step"], Arrays]) -> Arrays:
+        """What `make` gives for this step, computed once; the same `name` stands for the same arrays."""
+        if name not in self._derived:
+            self._derived[name] = make, make(self)
+        return self._derived[name][1]
+
+    def move(self, ids: ArrayLike, pos: ArrayLike, at: ArrayLike, hi: ArrayLike) -> None:
+        """On to other rows, as many as these."""
+        self.ids[...], self.pos[...], self.at[...], self.hi[...] = ids, pos, at, hi
+        for make, arrays in self._derived.values():
+            for old, new in zip(arrays, make(self)):
+                old[...] = new
 
     def wanted(self, x: F32, q: F32, visible: Visible) -> tuple[F32, F32, Visible]:
         """Cut down to the rows that want an output; in the last layer nothing needs the others any more."""

@@ -14,7 +14,7 @@ import numpy as np
 from llm.batch import Piece, cut
 from llm.cache import KvType, Step, new_cache
 from llm.errors import ContextError, NonFiniteError
-from llm.kernels.operands import F32
+from llm.kernels.operands import F32, KvRows
 from llm.models import Arch
 from llm.span import Span, tokens
 
@@ -41,6 +41,7 @@ class Context:
         if self.n_ctx > arch.n_ctx_train:
             log.warning("context of %d rows, but the model was trained for %d", n_ctx, arch.n_ctx_train)
         self._kv = new_cache(arch.kv_shapes, self.n_ctx, kv_type)
+        self._replay: _Replay | None = None
         self._items: list[Item] = []
         self._ends: list[tuple[int, int]] = []  # after each item: rows in the cache, next position
 
@@ -78,7 +79,19 @@ class Context:
     def decode(self, span: Span, want: Want = "last") -> F32:
         """Append `span`; gives the logits after the rows wanted, [n_want, n_vocab]. Raises ContextError."""
         self._check_room(self.n_rows + span.n_tok)
+        if span.n_tok == 1 and span.ids is not None and want != "none":
+            return self._next(int(span.ids[0]))
         return self._run([span], want, None)
+
+    def _next(self, tok: int) -> F32:
+        """Append one token, as most passes do: each is what the last one was, with other numbers."""
+        if self._replay is None:
+            self._replay = _Replay(self.arch, self._kv)
+        row, pos = self._ends[-1] if self._ends else (0, 0)
+        logits = _finite(self._replay(tok, pos, row), self._replay.step)
+        self._items.append(tok)
+        self._ends.append((row + 1, pos + 1))
+        return logits
 
     def _check_room(self, n_prompt: int) -> None:
         if n_prompt > self.n_ctx:
@@ -113,8 +126,9 @@ class Context:
             step = Step(
                 np.concatenate([p.ids() for p in pieces]),
                 np.concatenate([p.pos(arch.n_axis) for p in pieces], axis=1),
+                np.concatenate([p.at() for p in pieces]),
+                np.zeros(len(x), np.int32),
                 np.concatenate([p.hi() for p in pieces]),
-                pieces[0].row,
                 n_want,
                 self._kv,
                 deep,
@@ -122,9 +136,9 @@ class Context:
             x = arch.forward(x, step)
             done += len(step.hi)
             if want == "all":
-                out[done - n_want : done] = self._logits(x, step)
+                out[done - n_want : done] = _finite(arch.logits(x), step)
             elif want == "last" and done == n_total:
-                out = self._logits(x, step)
+                out = _finite(arch.logits(x), step)
             self._remember(pieces)
             if progress:
                 progress(done, n_total)
@@ -137,12 +151,6 @@ class Context:
         assert rows.shape == expected, (rows.shape, expected)
         return rows
 
-    def _logits(self, x: F32, step: Step) -> F32:
-        logits = self.arch.logits(x)
-        if not math.isfinite(logits.max()):  # the maximum of anything with a NaN is NaN
-            raise NonFiniteError(f"the model's output is not finite: {_first_bad(step)}")
-        return logits
-
     def _remember(self, pieces: Sequence[Piece]) -> None:
         """Enter what a pass has put into the cache; a medium counts when its last row is there."""
         for p in pieces:
@@ -153,6 +161,26 @@ class Context:
             elif p.stop == p.span.n_tok:
                 self._items.append((p.span.key, p.span.n_tok))
                 self._ends.append((p.row + p.n_tok, p.base + p.span.n_pos))
+
+
+class _Replay:
+    """A pass of one token, recorded."""
+
+    def __init__(self, arch: Arch, kv: Sequence[KvRows]) -> None:
+        ids, at, lo, hi = np.zeros((4, 1), np.int32)
+        self.step = Step(ids, np.zeros((arch.n_axis, 1), np.int32), at, lo, hi, 1, kv)
+        self._play = arch.k.record(lambda: arch.logits(arch.forward(arch.embed(ids), self.step)))
+
+    def __call__(self, tok: int, pos: int, row: int) -> F32:
+        """Logits [1, n_vocab]."""
+        self.step.move(tok, pos, row, row + 1)
+        return self._play()
+
+
+def _finite(logits: F32, step: Step) -> F32:
+    if not math.isfinite(logits.max()):  # the maximum of anything with a NaN is NaN
+        raise NonFiniteError(f"the model's output is not finite: {_first_bad(step)}")
+    return logits
 
 
 def _levels(parts: Sequence[F32], n_embd: int) -> F32:
@@ -185,9 +213,8 @@ def _without_items(spans: Sequence[Span], n: int) -> Iterator[Span]:
 
 def _first_bad(step: Step) -> str:
     """Where the rows of a step first went wrong, in words."""
-    new = slice(step.row, step.row + len(step.hi))
     for il, kv in enumerate(step.kv):
-        if not (np.isfinite(kv.k[:, new]).all() and np.isfinite(kv.v[:, new]).all()):
+        if not (np.isfinite(kv.k[:, step.at]).all() and np.isfinite(kv.v[:, step.at]).all()):
             return (
                 f"first in the keys or values of layer {il}; damaged file, or too large for half (-ctk f32)?"
             )

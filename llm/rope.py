@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from llm.kernels.operands import F32, I32, Rope, RopeKind
+from llm.kernels.operands import F32, I32, RopeKind
 
 F64 = NDArray[np.float64]
 
@@ -65,9 +65,9 @@ class RopeTable:
     magnitude: float = 1.0
     axes: I32 | None = None
 
-    def at(self, pos: I32) -> Rope:
-        """cos and sin for positions [n_axis, n_tok]."""
+    def at(self, pos: I32) -> tuple[F32, F32]:
+        """cos and sin [n_tok, n_pair] for positions [n_axis, n_tok]."""
         steps = pos[:1].T if self.axes is None else np.take(pos.T, self.axes, axis=1)  # [n_tok, 1 or n_pair]
         angle = steps * self.freqs  # [n_tok, n_pair]
         cos, sin = np.cos(angle) * self.magnitude, np.sin(angle) * self.magnitude
-        return Rope(cos.astype(np.float32), sin.astype(np.float32), self.kind)
+        return cos.astype(np.float32), sin.astype(np.float32)

@@ -7,7 +7,7 @@ are new arrays unless `out` is given (`out` may be the residual).
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 
 from llm.errors import UsageError
@@ -86,27 +86,34 @@ class Kernels(Protocol):
         qkv: F32,
         n_head: int,
         kv: KvRows,
-        row: int,
+        at: I32,
         *,
         rope: Rope | None = None,
         q_norm: Norm | None = None,
         k_norm: Norm | None = None,
     ) -> F32:
-        """Split q | k | v, norm q and k per head, rotate them, write k and v at rows row..row+n_tok of `kv`.
+        """Split q | k | v, norm q and k per head, rotate them, write k and v of token t to row at[t] of `kv`.
 
-        qkv [n_tok, (n_head + 2 n_head_kv) d_head] -> q [n_tok, n_head, d_head].
+        qkv [n_tok, (n_head + 2 n_head_kv) d_head] -> q [n_tok, n_head, d_head]; at [n_tok].
         """
 
-    def short_conv(self, bcx: F32, w: F32, kv: KvRows, row: int) -> F32:
+    def short_conv(self, bcx: F32, w: F32, kv: KvRows, at: I32, first: I32) -> F32:
         """c * conv(b * x), b | c | x = bcx [n_tok, 3 n_embd] -> [n_tok, n_embd]; w [n_embd, n], oldest first.
 
-        The convolution is causal, each column by itself; b * x goes to rows row..row+n_tok of kv.k[0].
+        The convolution is causal, each column by itself; b * x of token t goes to row at[t] of kv.k[0], and
+        what is before row first[t] is not seen.
         """
 
     def attention(self, q: F32, kv: KvRows, visible: Visible, scale: float, *, softcap: float = 0.0) -> F32:
         """softmax(scale q k^T) v over the visible rows; head h reads kv head h // (n_head / n_head_kv).
 
         q [n_tok, n_head, d_head] -> [n_tok, n_head d_head]. A query that sees no row gives zeros.
+        """
+
+    def record(self, run: Callable[[], F32]) -> Callable[[], F32]:
+        """What does again what `run` does, with the numbers that its arrays hold then, at less cost.
+
+        `run` is called once or more. It must do the same each time: kernels, on the same arrays.
         """
 
     def patches(self, pixels: F32, size: int) -> F32:

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from llm.kernels import amx, attention_amx, attention_blocks, attention_few
+from llm.kernels import amx, attention_amx, attention_blocks
 from llm.kernels.attention_amx import ROWS, blocks_amx
 from llm.kernels.attention_blocks import blocks
-from llm.kernels.attention_few import few
+from llm.kernels.attention_few import attended
 from llm.kernels.jit import numba
 from llm.kernels.matmul import WORK
 from llm.kernels.operands import F32, KvRows, Visible
+from llm.kernels.tasks import Calls, recording, submit
 
 FEW = 16  # lanes in use (queries times heads of a group) from which a block of lanes is the faster way
 
@@ -16,12 +17,15 @@ FEW = 16  # lanes in use (queries times heads of a group) from which a block of 
 def attention(q: F32, kv: KvRows, visible: Visible, scale: float, *, softcap: float = 0.0) -> F32:
     n_tok, n_head, d = q.shape
     n_head_kv = len(kv.k)
-    n_thread = numba.config.NUMBA_NUM_THREADS  # those that may be: asking for those in use takes 1 us
     out = np.empty((n_tok, n_head * d), np.float32)
+    if n_tok * n_head < FEW * n_head_kv or recording():
+        calls = Calls()
+        attended(calls, q, kv, visible, scale, softcap, out)
+        submit(calls)
+        return out
+    n_thread = numba.config.NUMBA_NUM_THREADS  # those that may be: asking for those in use takes 1 us
     call = (q, *kv.bits, visible.lo, visible.hi, float(scale), float(softcap), out)
-    if n_tok * n_head < FEW * n_head_kv:
-        few(*call, WORK.address(attention_few.work_bytes(n_tok, n_head, n_head_kv, d, n_thread)), n_thread)
-    elif amx.available():
+    if amx.available():
         first = int(visible.lo.min()) // ROWS * ROWS
         stop = max(int(visible.hi.max()), first)
         memory = WORK.address(attention_amx.work_bytes(n_head_kv, stop - first, d, n_thread))

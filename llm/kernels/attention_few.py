@@ -7,7 +7,7 @@ joined by their maxima and sums.
 """
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,11 +16,10 @@ from numba import types
 from numba.extending import intrinsic
 
 from llm.kernels import half, simd
-from llm.kernels.jit import inline, parallel_kernel, prange
+from llm.kernels.jit import inline, numba
+from llm.kernels.operands import F32, KvRows, Visible
 from llm.kernels.simd import (
-    at,
     exp_f32,
-    fetch_add,
     fma,
     load_f32,
     load_f32_part,
@@ -28,56 +27,68 @@ from llm.kernels.simd import (
     peek_f32,
     peek_i32,
     poke_f32,
-    poke_i64,
     splat_f32,
     store_f32,
     store_f32_part,
     tanh_f32,
     zeros_f32,
 )
+from llm.kernels.tasks import Calls, Task, fields_of, number_of
 
 HEADS = 4
 SPAN = 64
 PARTS = 8  # for each query and group, where they are many rows
-ALONE = 1 << 16  # numbers of keys that one thread gets through before a second one is there
+ALONE = 1 << 14  # numbers of keys that are worth a part
 NOTHING = np.float32(-1e30)  # a running maximum before the first row
 UNSEEN = np.float32(-3e38)  # the score of a row that is not there
 
 
-@cache
-def work_bytes(n_tok: int, n_head: int, n_head_kv: int, d: int, n_thread: int) -> int:
-    """What `few` works in: a counter, the parts, then each thread's queries and scores."""
-    n_part = n_tok * n_head_kv * -(-n_head // n_head_kv // HEADS) * PARTS
-    return 128 + 4 * (n_part * _part_size.py_func(d) + n_thread * _thread_size.py_func(d))
-
-
-@parallel_kernel
-def few(q, k, v, width, lo, hi, scale, softcap, out, memory, n_thread):  # type: ignore[no-untyped-def]
-    """`Kernels.attention`; key and value rows come as `KvRows.bits`, `memory` as an address."""
+def attended(
+    calls: Calls, q: F32, kv: KvRows, visible: Visible, scale: float, softcap: float, out: F32
+) -> None:
+    """Add `Kernels.attention` of few queries, [n_tok, n_head, d]."""
     n_tok, n_head, d = q.shape
-    n_head_kv, n_row = k.shape[0], k.shape[1]
+    n_head_kv, n_row = kv.k.shape[:2]
+    k, v, width = kv.bits
+    n_item = n_tok * n_head_kv * -(-n_head // n_head_kv // HEADS)
     shape = (n_tok, n_head, n_head_kv, n_row, d, width)
-    work = (at(q, 0), at(k, 0), at(v, 0), at(lo, 0), at(hi, 0), np.float32(scale), np.float32(softcap))
-    n_item = n_tok * n_head_kv * ((n_head // n_head_kv + HEADS - 1) // HEADS)
+    parts = np.empty(n_item * PARTS * _part_size.py_func(d), np.float32)
+    scratch = np.empty(numba.config.NUMBA_NUM_THREADS * _thread_size.py_func(d), np.float32)
+    assert visible.lo.dtype == visible.hi.dtype == np.int32, (visible.lo.dtype, visible.hi.dtype)
+    rows = (visible.lo, visible.hi)
+    calls.add(PART, n_item * PARTS, *shape, q, k, v, *rows, float(scale), float(softcap), parts, scratch)
+    calls.add(JOIN, n_tok * n_head_kv, *shape, *rows, parts, out)
+
+
+@Task
+def PART(i, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
+    n_tok, n_head, n_head_kv, n_row, d, width, q, k, v, lo, hi, scale, softcap, parts, scratch = fields_of(
+        fields, 15
+    )
+    n_part = _n_part(n_tok, n_head_kv, d, lo, hi)
+    if i < n_tok * n_head_kv * ((n_head // n_head_kv + HEADS - 1) // HEADS) * n_part:
+        shape = (n_tok, n_head, n_head_kv, n_row, d, width)
+        work = (q, k, v, lo, hi, number_of(scale), number_of(softcap))
+        _part(work, shape, n_part, i, parts, scratch + 4 * _thread_size(d) * thread)
+
+
+@Task
+def JOIN(i, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
+    n_tok, n_head, n_head_kv, n_row, d, width, lo, hi, parts, out = fields_of(fields, 10)
+    shape = (n_tok, n_head, n_head_kv, n_row, d, width)
+    n_part, group = _n_part(n_tok, n_head_kv, d, lo, hi), n_head // n_head_kv
+    t = i // n_head_kv
+    for h in range(i % n_head_kv * group, (i % n_head_kv + 1) * group):
+        _join(shape, n_part, t, h, parts, out + 4 * (t * n_head + h) * d)
+
+
+@inline
+def _n_part(n_tok, n_head_kv, d, lo, hi):  # type: ignore[no-untyped-def]
+    """How many parts the rows of a query are cut into."""
     n_seen = 0
     for t in range(n_tok):
-        n_seen += max(hi[t] - lo[t], 0)
-    n_part = 1 if n_seen * n_head_kv * d <= ALONE else PARTS
-    parts = memory + 128
-    mine = parts + 4 * _part_size(d) * n_item * n_part
-    if n_part == 1:
-        for item in range(n_item):
-            _part(work, shape, n_part, item, parts, mine)
-    else:
-        poke_i64(memory, 0)
-        for thread in prange(n_thread):
-            item = fetch_add(memory, 1)
-            while item < n_item * n_part:
-                _part(work, shape, n_part, item, parts, mine + 4 * _thread_size(d) * thread)
-                item = fetch_add(memory, 1)
-    for t in range(n_tok):
-        for h in range(n_head):
-            _join(shape, n_part, t, h, parts, at(out, (t * n_head + h) * d))
+        n_seen += max(peek_i32(hi + 4 * t) - peek_i32(lo + 4 * t), 0)
+    return max(1, min(PARTS, n_seen * n_head_kv * d // ALONE))
 
 
 @inline

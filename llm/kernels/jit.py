@@ -34,6 +34,7 @@ SHARED = (
     "half.py",
     "jit.py",
     "matmul_ends.py",
+    "matmul_few.py",
     "matmul_pack.py",
     "matmul_panels.py",
     "matmul_rows.py",
@@ -46,6 +47,7 @@ SHARED = (
     "simd_dot.py",
     "simd_ir.py",
     "simd_tables.py",
+    "tasks.py",
 )
 
 
@@ -123,4 +125,4 @@ def parallel_kernel(function: Callable[..., None]) -> Any:
     return kernel(function, parallel={"fusion": False})
 
 
-__all__ = ["SHARED", "cache_is_cold", "inline", "kernel", "numba", "parallel_kernel", "prange"]
+__all__ = ["MATH", "SHARED", "cache_is_cold", "inline", "kernel", "numba", "parallel_kernel", "prange"]

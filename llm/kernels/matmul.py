@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +10,8 @@ from llm.gguf import GgmlType, Tensor
 from llm.kernels import amx
 from llm.kernels.jit import numba
 from llm.kernels.matmul_ends import ACTS
+from llm.kernels.matmul_few import embedded, multiplied, prepared
 from llm.kernels.matmul_kernels import (
-    few_rows,
     gate_rows,
     many_rows_amx,
     many_rows_bf16,
@@ -25,11 +24,13 @@ from llm.kernels.matmul_kernels import (
 from llm.kernels.operands import F32, I32, Act, Embedding, Linear, Norm
 from llm.kernels.quants import BLOCK_FORMATS, COLUMN_BYTES, ROWS, group_bytes
 from llm.kernels.simd_dot import NATIVE_BF16, NATIVE_DOT4
+from llm.kernels.tasks import Calls, address_of, aligned, not_repeatable, submit
 
 U8 = NDArray[np.uint8]
 PACKABLE = BLOCK_FORMATS.keys() | COLUMN_BYTES.keys()
 FAST_BF16 = NATIVE_BF16 and not amx.IN_PROCESSOR  # Intel's vectors do 80 GFLOPS so, and 145 in float32
 # Up to how many rows of x weights are better multiplied as they are than unpacked first.
+FEW_ROWS = 8  # whatever is done with them
 FEW = {many_rows_amx: 8, many_rows_int8: 3, many_rows_bf16: 4, many_rows_f32: 4}
 NO_ROW = np.zeros(0, np.float32)  # stands for an operand that is not there
 NO_ROWS = np.zeros((0, 0), np.float32)
@@ -43,7 +44,7 @@ class PackedLinear(Linear):
     n_out: int
     groups: NDArray[np.int64]
     kept: tuple[U8 | F32, ...]  # the memory that addresses in `groups` point to
-    few: int  # up to this many rows of x go to `few_rows`
+    few: int  # up to this many rows of x are multiplied as `matmul_few` does
     many: Callable[..., None]  # the kernel for more
     in_pairs: bool  # whether group i of the first half of outputs has its partner in group i of the second
 
@@ -68,7 +69,7 @@ def load_linear(tensors: Sequence[Tensor], bias: F32 | None = None, precision: s
     if bias is not None:
         bias = np.array(bias, np.float32)
         assert bias.shape == (n_out,), (bias.shape, n_out)
-        groups[:, 4] = _address(bias) + 4 * groups[:, 2]
+        groups[:, 4] = address_of(bias) + 4 * groups[:, 2]
         kept.append(bias)
     formats = set(groups[:, 0].tolist())
     many = many_rows_f32 if precision == "exact" else _arithmetic(formats)
@@ -82,15 +83,23 @@ def load_embedding(tensor: Tensor) -> Embedding:
 
 def embed(table: Embedding, ids: I32, scale: float = 1.0) -> F32:
     assert isinstance(table, TensorTable)
-    t, n_embd = table.tensor, _padded(table.n_embd)
+    t, n_tok, n_embd = table.tensor, len(ids), _padded(table.n_embd)
     if int(t.type) not in PACKABLE:
+        not_repeatable()
         return t.rows_f32(ids) * np.float32(scale)
-    out = np.empty((len(ids), table.n_embd), np.float32)
-    size, n_group = group_bytes(int(t.type), n_embd), -(-len(ids) // ROWS)
-    groups, panels = _aligned(n_group * size), np.empty((n_group, n_embd, ROWS), np.float32)
-    rows = _address(t.data) + np.asarray(ids, np.int64) * (t.data.nbytes // table.n_vocab)
-    pack_rows(int(t.type), rows, table.n_embd, _address(groups), size)
-    unpack_rows(int(t.type), _address(groups), size, np.float32(scale), panels, out)
+    out = np.empty((n_tok, table.n_embd), np.float32)
+    row_bytes = t.data.nbytes // table.n_vocab
+    if n_tok <= FEW_ROWS:
+        calls = Calls()
+        embedded(calls, int(t.type), t.data, row_bytes, ids, scale, out)
+        submit(calls)
+        return out
+    not_repeatable()
+    size, n_group = group_bytes(int(t.type), n_embd), -(-n_tok // ROWS)
+    groups, panels = aligned(n_group * size), np.empty((n_group, n_embd, ROWS), np.float32)
+    rows = address_of(t.data) + np.asarray(ids, np.int64) * row_bytes
+    pack_rows(int(t.type), rows, table.n_embd, address_of(groups), size)
+    unpack_rows(int(t.type), address_of(groups), size, np.float32(scale), panels, out)
     return out
 
 
@@ -105,7 +114,7 @@ def linear(
 ) -> F32:
     assert isinstance(w, PackedLinear)
     out = np.empty((len(x), w.n_out), np.float32) if out is None else out
-    _multiply(x, w, norm, ACTS[act], False, NO_ROWS if residual is None else residual, out)
+    _multiply(x, w, norm, act, False, residual, out)
     return out
 
 
@@ -113,44 +122,48 @@ def gated(x: F32, w: Linear, act: Act, *, norm: Norm | None = None) -> F32:
     assert isinstance(w, PackedLinear)
     out = np.empty((len(x), w.n_out // 2), np.float32)
     if w.in_pairs:
-        _multiply(x, w, norm, ACTS[act], True, NO_ROWS, out)
+        _multiply(x, w, norm, act, True, None, out)
     else:
+        not_repeatable()
         gate_rows(linear(x, w, norm=norm), ACTS[act], out)
     return out
 
 
 def _multiply(
-    x: F32, w: PackedLinear, norm: Norm | None, act: int, gated: bool, residual: F32, out: F32
+    x: F32, w: PackedLinear, norm: Norm | None, act: Act | None, gated: bool, residual: F32 | None, out: F32
 ) -> None:
     n_tok, n_in = x.shape
     assert n_in == w.n_in, (x.shape, w.n_in)
     if n_tok <= w.few:
-        kernel, n_thread = few_rows, numba.config.NUMBA_NUM_THREADS  # asking for those in use takes 1 us
-    else:
-        kernel, n_thread = w.many, numba.get_num_threads()
+        calls = Calls()
+        rows = prepared(calls, x, norm)
+        multiplied(calls, rows, w, act, gated, residual, out)
+        submit(calls)
+        return
+    not_repeatable()
+    weight, bias, eps, center = NO_ROW, NO_ROW, 0.0, False
+    if norm is not None:
+        weight, bias = norm.weight, NO_ROW if norm.bias is None else norm.bias
+        eps, center = norm.eps, norm.center
+    n_thread = numba.get_num_threads()
     work = WORK.address(work_bytes(n_tok, n_in, n_thread))
-    if norm is None:
-        kernel(x, NO_ROW, NO_ROW, 0.0, False, w.groups, act, gated, residual, out, work, n_thread)
-    else:
-        bias = NO_ROW if norm.bias is None else norm.bias
-        kernel(
-            x, norm.weight, bias, norm.eps, norm.center, w.groups, act, gated, residual, out, work, n_thread
-        )
+    before = NO_ROWS if residual is None else residual
+    w.many(x, weight, bias, eps, center, w.groups, ACTS[act], gated, before, out, work, n_thread)
 
 
 class Work:
     """Scratch memory of the kernels; it grows and is kept, for fresh pages cost as much as products do."""
 
     def __init__(self) -> None:
-        self._memory = _aligned(0)
+        self._memory = aligned(0)
         self._address = 0
 
     def address(self, n_bytes: int) -> int:
         """Of at least `n_bytes`."""
         if n_bytes > self._memory.nbytes:
-            self._memory = _aligned(n_bytes)
+            self._memory = aligned(n_bytes)
             self._memory[64:128] = amx.TILES
-            self._address = _address(self._memory)
+            self._address = address_of(self._memory)
         return self._address
 
 
@@ -161,11 +174,11 @@ class Arena:
     CHUNK = 1 << 25
 
     def __init__(self) -> None:
-        self._free = _aligned(0)
+        self._free = aligned(0)
 
     def take(self, n_bytes: int) -> U8:
         if n_bytes > self._free.nbytes:
-            self._free = _aligned(max(n_bytes, self.CHUNK))
+            self._free = aligned(max(n_bytes, self.CHUNK))
         taken, self._free = self._free[:n_bytes], self._free[_padded(n_bytes, 64) :]
         return taken
 
@@ -178,9 +191,9 @@ def _pack(t: Tensor) -> tuple[NDArray[np.int64], U8]:
         fmt, data = int(GgmlType.F32), t.to_f32().view(np.uint8).reshape(-1)
     n_group, size = -(-n_out // ROWS), group_bytes(fmt, _padded(n_in))
     memory = ARENA.take(n_group * size)
-    pack_rows(fmt, _address(data) + data.nbytes // n_out * np.arange(n_out), n_in, _address(memory), size)
+    pack_rows(fmt, address_of(data) + data.nbytes // n_out * np.arange(n_out), n_in, address_of(memory), size)
     table = np.zeros((n_group, 5), np.int64)
-    table[:, 0], table[:, 1] = fmt, _address(memory) + size * np.arange(n_group)
+    table[:, 0], table[:, 1] = fmt, address_of(memory) + size * np.arange(n_group)
     table[:, 3] = np.minimum(n_out - ROWS * np.arange(n_group), ROWS)
     return table, memory
 
@@ -204,18 +217,6 @@ def _in_pairs(groups: NDArray[np.int64], n_out: int) -> bool:
 
 def _padded(n: int, unit: int = 32) -> int:
     return -(-n // unit) * unit
-
-
-def _aligned(n_bytes: int) -> U8:
-    """Zeros that start on a cache line."""
-    memory = np.zeros(n_bytes + 64, np.uint8)
-    start = -_address(memory) % 64
-    return memory[start : start + n_bytes]
-
-
-def _address(array: NDArray[Any]) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
 
 
 WORK, ARENA = Work(), Arena()

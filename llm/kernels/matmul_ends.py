@@ -8,6 +8,7 @@ from llm.kernels.simd import (
     as_f32,
     as_i32,
     exp_f32,
+    first_lanes,
     fma,
     load_f32,
     load_f32_part,
@@ -36,37 +37,46 @@ INT15_BYTES = 80  # the same with two int8 [32], high and low; a code is 128 hig
 
 
 @inline
-def norm_row(x, n, weight, bias, eps, center, row):  # type: ignore[no-untyped-def]
-    """norm(x) -> row, float32 [n] by address, zeros up to a multiple of 32; without weight (0) just x."""
+def spread_of(x, n, eps, center):  # type: ignore[no-untyped-def]
+    """What a norm takes from the n numbers at x and then multiplies by: mean (0 without `center`), scale."""
     whole, rest = n & ~15, n & 15
-    mean, scale = np.float32(0), np.float32(1)
+    mean = np.float32(0)
     if center:
         total = load_f32_part(x + whole * 4, rest)
         for k in range(0, whole, 16):
             total = total + load_f32(x + k * 4)
         mean = sum_f32(total) / np.float32(n)
-    m = splat_f32(mean)
+    m, square = splat_f32(mean), zeros_f32()
+    for k in range(0, whole, 16):
+        v = load_f32(x + k * 4) - m
+        square = fma(v, v, square)
+    v = first_lanes(load_f32_part(x + whole * 4, rest) - m, rest)
+    square = fma(v, v, square)
+    return mean, np.float32(1) / np.sqrt(sum_f32(square) / np.float32(n) + np.float32(eps))
+
+
+@inline
+def normed(x, k, n, weight, bias, mean, scale):  # type: ignore[no-untyped-def]
+    """Numbers k : k + 16 of the n at x, normed; zeros past the last."""
+    left = n - k
+    v = load_f32(x + k * 4) if left >= 16 else load_f32_part(x + k * 4, left)
+    w = load_f32(weight + k * 4) if left >= 16 else load_f32_part(weight + k * 4, left)
+    v = (v - splat_f32(mean)) * splat_f32(scale) * w
+    if bias:
+        v = v + (load_f32(bias + k * 4) if left >= 16 else load_f32_part(bias + k * 4, left))
+    return v
+
+
+@inline
+def norm_row(x, n, weight, bias, eps, center, row):  # type: ignore[no-untyped-def]
+    """norm(x) -> row, float32 [n] by address, zeros up to a multiple of 32; without weight (0) just x."""
     if weight:
-        square = zeros_f32()
-        for k in range(0, whole, 16):
-            v = load_f32(x + k * 4) - m
-            square = fma(v, v, square)
-        total = sum_f32(square)
-        if rest:
-            v = load_f32_part(x + whole * 4, rest) - m
-            store_f32_part(row, v * v, rest)
-            total += sum_f32(load_f32_part(row, rest))
-        scale = np.float32(1) / np.sqrt(total / np.float32(n) + np.float32(eps))
-    s = splat_f32(scale)
-    for k in range(0, n, 16):
-        left = n - k
-        v = load_f32(x + k * 4) if left >= 16 else load_f32_part(x + k * 4, left)
-        if weight:
-            w = load_f32(weight + k * 4) if left >= 16 else load_f32_part(weight + k * 4, left)
-            v = (v - m) * s * w
-            if bias:
-                v = v + (load_f32(bias + k * 4) if left >= 16 else load_f32_part(bias + k * 4, left))
-        store_f32(row + k * 4, v)
+        mean, scale = spread_of(x, n, eps, center)
+        for k in range(0, n, 16):
+            store_f32(row + k * 4, normed(x, k, n, weight, bias, mean, scale))
+    else:
+        for k in range(0, n, 16):
+            store_f32(row + k * 4, load_f32(x + k * 4) if n - k >= 16 else load_f32_part(x + k * 4, n - k))
     if (n - 1) & 31 < 16:
         store_f32(row + ((n + 15) & ~15) * 4, zeros_f32())
 

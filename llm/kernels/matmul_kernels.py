@@ -1,4 +1,4 @@
-"""The compiled products: `few_rows` for decoding, `many_rows_*` for prompts and pictures, one per arithmetic.
+"""The compiled products for prompts and pictures, `many_rows_*`, one per arithmetic.
 
 All compute act(norm(x) W^T + b) + residual, or act(gate) * up with `gated`, from a table of weight groups,
 int64 [n_group, 5]: format, address, first output, number of outputs (16, fewer in a last group), address of
@@ -14,17 +14,14 @@ from llm.kernels.amx import TILE_BYTES, multiply_tiles, start_tiles, stop_tiles
 from llm.kernels.jit import inline, parallel_kernel, prange
 from llm.kernels.matmul_ends import (
     INT8_BYTES,
-    INT15_BYTES,
     activate,
     bf16_row,
     int8_row,
-    int15_row,
     norm_row,
     put,
 )
 from llm.kernels.matmul_pack import pack_row
 from llm.kernels.matmul_panels import panel_bf16, panel_f32, panel_int8
-from llm.kernels.matmul_rows import product
 from llm.kernels.matmul_tiles import (
     PANEL_INT8_BYTES,
     multiply_bf16,
@@ -40,50 +37,6 @@ HEAD_BYTES = 128  # of `work`: the counter; at 64 the set-up of the matrix unit
 OUT_BYTES = 4096  # of an area: products float32 [32, 32]
 ALONE = 400_000  # products that one thread has done (13 us) when two that share them have met again
 CACHED = 1 << 20  # bytes of x that a thread's cache should hold beside a panel
-
-
-@parallel_kernel
-def few_rows(x, weight, bias, eps, center, groups, act, gated, residual, out, work, n_thread):  # type: ignore[no-untyped-def]
-    n_tok, n_in = x.shape
-    n_block = (n_in + 31) // 32
-    row_bytes = n_block * (128 + INT15_BYTES)
-    w, b = at(weight, 0) if weight.size else 0, at(bias, 0) if bias.size else 0
-    for t in range(n_tok):
-        row = work + HEAD_BYTES + t * row_bytes
-        norm_row(at(x, t * n_in), n_in, w, b, eps, center, row)
-        int15_row(row, n_block, row + n_block * 128)
-    poke_i64(work, 0)
-    if len(groups) * ROWS * n_in * n_tok < ALONE:
-        _few(n_tok, n_block, groups, act, gated, residual, out, work, 1)
-    else:
-        for _ in prange(n_thread):
-            _few(n_tok, n_block, groups, act, gated, residual, out, work, n_thread)
-
-
-@inline
-def _few(n_tok, n_block, groups, act, gated, residual, out, work, n_thread):  # type: ignore[no-untyped-def]
-    n_task = len(groups) // 2 if gated else len(groups)
-    each = max(1, n_task // (n_thread * 8))
-    while True:
-        first = fetch_add(work, each)
-        if first >= n_task:
-            break
-        for g in range(first, min(first + each, n_task)):
-            for t in range(n_tok):
-                x = work + HEAD_BYTES + t * n_block * (128 + INT15_BYTES)
-                v = _group_product(groups, g, x, n_block)
-                if gated:
-                    v = activate(act, v) * _group_product(groups, g + n_task, x, n_block)
-                else:
-                    v = activate(act, v)
-                to = t * out.shape[1] + groups[g, 2]
-                put(v, groups[g, 3], at(residual, to) if residual.size else 0, at(out, to))
-
-
-@inline
-def _group_product(groups, g, x, n_block):  # type: ignore[no-untyped-def]
-    v = product(groups[g, 0], groups[g, 1], x, x + n_block * 128, n_block)
-    return v + load_f32_part(groups[g, 4], groups[g, 3]) if groups[g, 4] else v
 
 
 @inline

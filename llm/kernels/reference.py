@@ -1,6 +1,6 @@
 """Every kernel in plain numpy and float32: the specification of the fast ones and their oracle."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -138,7 +138,7 @@ def qkv_to_rows(
     qkv: F32,
     n_head: int,
     kv: KvRows,
-    row: int,
+    at: I32,
     *,
     rope: Rope | None = None,
     q_norm: Norm | None = None,
@@ -153,19 +153,23 @@ def qkv_to_rows(
         k = _norm(k, k_norm)
     if rope:
         q, k = _rotate(q, rope), _rotate(k, rope)
-    kv.k[:, row : row + n_tok] = k.transpose(1, 0, 2)
-    kv.v[:, row : row + n_tok] = v.transpose(1, 0, 2)
+    kv.k[:, at] = k.transpose(1, 0, 2)
+    kv.v[:, at] = v.transpose(1, 0, 2)
     return np.ascontiguousarray(q)
 
 
-def short_conv(bcx: F32, w: F32, kv: KvRows, row: int) -> F32:
+def short_conv(bcx: F32, w: F32, kv: KvRows, at: I32, first: I32) -> F32:
     b, c, x = np.split(bcx, 3, axis=1)
-    n_tok, n = len(bcx), w.shape[1]
-    kv.k[0, row : row + n_tok] = b * x
-    seen = kv.k[0, max(row - n + 1, 0) : row + n_tok].astype(np.float32)
-    seen = np.pad(seen, ((n_tok + n - 1 - len(seen), 0), (0, 0)))  # [n_tok + n - 1, n_embd]
-    y = sum(seen[i : i + n_tok] * w[:, i] for i in range(n))
+    kv.k[0, at] = b * x
+    y = np.zeros_like(x)
+    for age, tap in enumerate(w.T[::-1]):  # w [n_embd, n]: newest last
+        seen = at - np.int32(age)
+        y += np.where((seen >= first)[:, None], kv.k[0, np.maximum(seen, 0)], 0) * tap
     return c * y
+
+
+def record(run: Callable[[], F32]) -> Callable[[], F32]:
+    return run
 
 
 def attention(q: F32, kv: KvRows, visible: Visible, scale: float, *, softcap: float = 0.0) -> F32:

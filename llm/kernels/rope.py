@@ -3,74 +3,67 @@
 import numpy as np
 
 from llm.kernels import half
-from llm.kernels.jit import inline, parallel_kernel, prange
-from llm.kernels.norm import ALONE, NO_ROW, NO_ROWS
-from llm.kernels.operands import F32, KvRows, Norm, Rope
-from llm.kernels.simd import at, firsts, high_pairs, load_f32, low_pairs, peek_f32, seconds, splat_f32
+from llm.kernels.jit import inline
+from llm.kernels.matmul_ends import normed, spread_of
+from llm.kernels.operands import F32, I32, KvRows, Norm, Rope
+from llm.kernels.simd import firsts, high_pairs, load_f32, low_pairs, peek_f32, peek_i32, seconds
+from llm.kernels.tasks import Calls, Task, fields_of, number_of, submit
 
-NO_NORM = Norm(NO_ROW, 0.0)
-NO_ROPE = Rope(NO_ROWS, NO_ROWS, "neox")
+HEADS = 8  # of a task
 
 
 def qkv_to_rows(
     qkv: F32,
     n_head: int,
     kv: KvRows,
-    row: int,
+    at: I32,
     *,
     rope: Rope | None = None,
     q_norm: Norm | None = None,
     k_norm: Norm | None = None,
 ) -> F32:
-    n_head_kv, n_row, d = kv.k.shape
-    assert row + len(qkv) <= n_row, (row, len(qkv), n_row)
+    n_tok, (n_head_kv, n_row, d) = len(qkv), kv.k.shape
+    assert at.dtype == np.int32 and at.shape == (n_tok,), (at.dtype, at.shape, n_tok)
     assert qkv.shape[1] == (n_head + 2 * n_head_kv) * d, (qkv.shape, n_head, n_head_kv, d)
-    q = np.empty((len(qkv), n_head, d), np.float32)
-    turn, qn, kn = rope or NO_ROPE, q_norm or NO_NORM, k_norm or NO_NORM
-    _qkv_to_rows(
-        *(qkv, q, *kv.bits, row),
-        *(turn.cos, turn.sin, turn.kind == "neox"),
-        *(qn.weight, NO_ROW if qn.bias is None else qn.bias, qn.eps, qn.center),
-        *(kn.weight, NO_ROW if kn.bias is None else kn.bias, kn.eps, kn.center),
+    q = np.empty((n_tok, n_head, d), np.float32)
+    k, v, width = kv.bits
+    n_part = -(-(n_head + 2 * n_head_kv) // HEADS)
+    calls = Calls()
+    calls.add(
+        HEADS_TO_ROWS,
+        n_tok * n_part,
+        *(n_part, qkv, n_head, n_head_kv, n_row, d, at, q, k, v, width),
+        *((rope.cos, rope.sin, rope.cos.shape[1], rope.kind == "neox") if rope else (None, None, 0, False)),
+        *((n.weight, n.bias, n.eps, n.center) if (n := q_norm) else (None, None, 0.0, False)),
+        *((n.weight, n.bias, n.eps, n.center) if (n := k_norm) else (None, None, 0.0, False)),
     )
+    submit(calls)
     return q
 
 
-@parallel_kernel
-def _qkv_to_rows(  # type: ignore[no-untyped-def]
-    qkv, q, k, v, width, row, cos, sin, neox, qw, qb, q_eps, q_center, kw, kb, k_eps, k_center
-):
-    n_head, d, n_head_kv, n_row = q.shape[1], q.shape[2], k.shape[0], k.shape[1]
-    q_norm = (at(qw, 0), at(qb, 0), qw.size > 0, qb.size > 0, np.float32(q_eps), q_center)
-    k_norm = (at(kw, 0), at(kb, 0), kw.size > 0, kb.size > 0, np.float32(k_eps), k_center)
-    rope = (at(cos, 0), at(sin, 0), cos.shape[1], neox)
-    rows = (at(k, 0), at(v, 0), width, n_head_kv, n_row, row)
-    if qkv.size <= ALONE:
-        for t in range(qkv.shape[0]):
-            _token(at(qkv, t * qkv.shape[1]), at(q, t * n_head * d), n_head, d, t, rows, rope, q_norm, k_norm)
-    else:
-        for t in prange(qkv.shape[0]):
-            _token(at(qkv, t * qkv.shape[1]), at(q, t * n_head * d), n_head, d, t, rows, rope, q_norm, k_norm)
+@Task
+def HEADS_TO_ROWS(i, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
+    n_part, qkv, n_head, n_head_kv, n_row, d, at, q, k, v, width = fields_of(fields, 11)
+    cos, sin, n_pair, neox = fields_of(fields + 8 * 11, 4)
+    q_norm, k_norm = fields_of(fields + 8 * 15, 4), fields_of(fields + 8 * 19, 4)
+    n, t, first = n_head + 2 * n_head_kv, i // n_part, i % n_part * HEADS
+    row, rope = peek_i32(at + 4 * t), (cos + 4 * n_pair * t, sin + 4 * n_pair * t, n_pair, neox)
+    for h in range(first, min(first + HEADS, n)):
+        x, kv_head = qkv + 4 * d * (t * n + h), (h - n_head) % n_head_kv
+        to = (kv_head * n_row + row) * d * width
+        if h < n_head:
+            _head(x, d, q_norm, rope, q + 4 * d * (t * n_head + h), 4)
+        elif h < n_head + n_head_kv:
+            _head(x, d, k_norm, rope, k + to, width)
+        else:
+            _copy(x, d, v + to, width)
 
 
 @inline
-def _token(x, q, n_head, d, t, rows, rope, q_norm, k_norm):  # type: ignore[no-untyped-def]
-    k, v, width, n_head_kv, n_row, row = rows
-    for h in range(n_head):
-        _head(x + 4 * d * h, d, t, q_norm, rope, q + 4 * d * h, 4)
-    x += 4 * d * n_head
-    for h in range(n_head_kv):
-        first = (h * n_row + row + t) * d * width
-        _head(x + 4 * d * h, d, t, k_norm, rope, k + first, width)
-        _copy(x + 4 * d * (n_head_kv + h), d, v + first, width)
-
-
-@inline
-def _head(x, d, t, norm, rope, out, width):  # type: ignore[no-untyped-def]
+def _head(x, d, norm, rope, out, width):  # type: ignore[no-untyped-def]
     """Norm and rotate the d numbers at x, and write them at `out`."""
     norm = _head_norm(x, d, norm)
     cos, sin, n_pair, neox = rope
-    cos, sin = cos + 4 * n_pair * t, sin + 4 * n_pair * t
     n_vector = n_pair // 16 * 16
     for j in range(0, n_vector, 16):
         i0, i1 = (j, j + n_pair) if neox else (2 * j, 2 * j + 16)
@@ -98,39 +91,27 @@ def _head(x, d, t, norm, rope, out, width):  # type: ignore[no-untyped-def]
 
 @inline
 def _head_norm(x, d, norm):  # type: ignore[no-untyped-def]
-    """What `_normed` needs: mean, scale, weight and bias of the norm of the d numbers at x."""
-    weight, bias, has_weight, has_bias, eps, center = norm
-    mean, square = np.float32(0), np.float32(0)
-    if not has_weight:
-        return mean, np.float32(1), weight, bias, has_weight, has_bias
-    if center:
-        for i in range(d):
-            mean += peek_f32(x + 4 * i)
-        mean /= np.float32(d)
-    for i in range(d):
-        square += (peek_f32(x + 4 * i) - mean) ** 2
-    scale = np.float32(1) / np.sqrt(square / np.float32(d) + eps)
-    return mean, scale, weight, bias, has_weight, has_bias
+    """What `_normed` needs: weight and bias of the norm (0: none), mean and scale of the d numbers at x."""
+    weight, bias, eps, center = norm
+    if not weight:
+        return weight, bias, np.float32(0), np.float32(1)
+    mean, scale = spread_of(x, d, number_of(eps), center)
+    return weight, bias, mean, scale
 
 
 @inline
 def _normed(x, i, norm):  # type: ignore[no-untyped-def]
-    mean, scale, weight, bias, has_weight, has_bias = norm
-    y = (load_f32(x + 4 * i) - splat_f32(mean)) * splat_f32(scale)
-    if has_weight:
-        y = y * load_f32(weight + 4 * i)
-    if has_bias:
-        y = y + load_f32(bias + 4 * i)
-    return y
+    weight, bias, mean, scale = norm
+    return normed(x, i, i + 16, weight, bias, mean, scale) if weight else load_f32(x + 4 * i)
 
 
 @inline
 def _normed_one(x, i, norm):  # type: ignore[no-untyped-def]
-    mean, scale, weight, bias, has_weight, has_bias = norm
-    y = (peek_f32(x + 4 * i) - mean) * scale
-    if has_weight:
-        y *= peek_f32(weight + 4 * i)
-    if has_bias:
+    weight, bias, mean, scale = norm
+    y = peek_f32(x + 4 * i)
+    if weight:
+        y = (y - mean) * scale * peek_f32(weight + 4 * i)
+    if bias:
         y += peek_f32(bias + 4 * i)
     return y
 

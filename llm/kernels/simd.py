@@ -203,6 +203,7 @@ load_f16 = _load(_16, F32, half_to_f32_ir)  # 16 float16, widened
 load_i32 = _load(I32.llvm, I32)
 peek_f32 = _load(f32, types.float32)  # one number at an address
 peek_i32 = _load(i32, types.int32)
+peek_i64 = _load(i64, types.int64)
 
 store_f32 = _store(F32.llvm, F32)
 store_f16 = _store(_16, F32, _f32_to_half)
@@ -308,6 +309,9 @@ def _reduce(name: str) -> Callable[..., ir.Value]:
 zeros_f32 = _function(F32, [], lambda b: ir.Constant(F32.llvm, None))
 splat_f32 = _function(F32, [types.float32], lambda b, x: splat(b, x, 16))
 splat_i32 = _function(I32, [types.int32], lambda b, x: splat(b, x, 16))
+first_lanes = _function(  # the first n, zeros after them
+    F32, [F32, types.intp], lambda b, v, n: b.select(_mask(b, n), v, ir.Constant(F32.llvm, None))
+)
 fma = _function(F32, [F32, F32, F32], _llvm("llvm.fmuladd.v16f32", F32))  # x * y + z
 max_f32 = _function(F32, [F32, F32], lambda b, x, y: b.select(b.fcmp_ordered(">", x, y), x, y))
 min_f32 = _function(F32, [F32, F32], lambda b, x, y: b.select(b.fcmp_ordered("<", x, y), x, y))

@@ -20,6 +20,7 @@ from llm.weights import Weights
 class Arch(Protocol):
     """A text model: rows in, rows out; the cache belongs to the context."""
 
+    k: Kernels
     hp: Any  # its hyperparameters, a frozen dataclass
     n_ctx_train: int
     n_embd: int

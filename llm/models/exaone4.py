@@ -81,7 +81,7 @@ class Exaone4:
 
     def forward(self, x: F32, step: Step) -> F32:
         k, n_head, scale = self.k, self.hp.n_head, self.hp.d_head**-0.5
-        rope = self.rope.at(step.pos)
+        rope = step.rope(self.rope)
         local = rope, step.visible(self.hp.window)
         everything = None if self.hp.window else rope, step.visible()
         last = self.blk[-1]
@@ -89,7 +89,7 @@ class Exaone4:
             turn, visible = local if blk.is_local else everything
             qkv = k.linear(x, blk.attn_qkv)  # [n_tok, (n_head + 2 n_head_kv) d_head]
             q = k.qkv_to_rows(
-                qkv, n_head, kv, step.row, rope=turn, q_norm=blk.attn_q_norm, k_norm=blk.attn_k_norm
+                qkv, n_head, kv, step.at, rope=turn, q_norm=blk.attn_q_norm, k_norm=blk.attn_k_norm
             )  # [n_tok, n_head, d_head]
             if blk is last:
                 x, q, visible = step.wanted(x, q, visible)

@@ -87,14 +87,14 @@ class Gemma3:
 
     def forward(self, x: F32, step: Step) -> F32:
         k, n_head, scale, softcap = self.k, self.hp.n_head, self.hp.scale, self.hp.attn_softcap
-        local = self.rope_local.at(step.pos), step.visible(self.hp.window)
-        everything = self.rope.at(step.pos), step.visible()
+        local = step.rope(self.rope_local), step.visible(self.hp.window)
+        everything = step.rope(self.rope), step.visible()
         last = self.blk[-1]
         for blk, kv in zip(self.blk, step.kv):
             rope, visible = local if blk.is_local else everything
             qkv = k.linear(x, blk.attn_qkv, norm=blk.attn_norm)  # [n_tok, (n_head + 2 n_head_kv) d_head]
             q = k.qkv_to_rows(
-                qkv, n_head, kv, step.row, rope=rope, q_norm=blk.attn_q_norm, k_norm=blk.attn_k_norm
+                qkv, n_head, kv, step.at, rope=rope, q_norm=blk.attn_q_norm, k_norm=blk.attn_k_norm
             )  # [n_tok, n_head, d_head]
             if blk is last:
                 x, q, visible = step.wanted(x, q, visible)

@@ -132,8 +132,8 @@ class Gemma4:
 
     def forward(self, x: F32, step: Step) -> F32:
         k, n_head = self.k, self.hp.n_head
-        local = self.rope_local.at(step.pos), step.visible(self.hp.window)
-        everything = self.rope.at(step.pos), step.earlier()
+        local = step.rope(self.rope_local), step.visible(self.hp.window)
+        everything = step.rope(self.rope), step.earlier()
         per_layer = self._per_layer(x, step.ids) if self.hp.n_per_layer else None
         last = self.blk[-1]
         for il, blk in enumerate(self.blk):
@@ -145,7 +145,7 @@ class Gemma4:
                 heads,
                 n_head,
                 step.kv[il],
-                step.row,
+                step.at,
                 rope=rope,
                 q_norm=blk.attn_q_norm,
                 k_norm=blk.attn_k_norm,

@@ -75,11 +75,11 @@ class Glm4:
 
     def forward(self, x: F32, step: Step) -> F32:
         k, n_head, scale = self.k, self.hp.n_head, self.hp.d_head**-0.5
-        rope, visible = self.rope.at(step.pos), step.visible()
+        rope, visible = step.rope(self.rope), step.visible()
         last = self.blk[-1]
         for blk, kv in zip(self.blk, step.kv):
             qkv = k.linear(x, blk.attn_qkv, norm=blk.attn_norm)  # [n_tok, (n_head + 2 n_head_kv) d_head]
-            q = k.qkv_to_rows(qkv, n_head, kv, step.row, rope=rope)  # [n_tok, n_head, d_head]
+            q = k.qkv_to_rows(qkv, n_head, kv, step.at, rope=rope)  # [n_tok, n_head, d_head]
             if blk is last:
                 x, q, visible = step.wanted(x, q, visible)
             a = k.attention(q, kv, visible, scale)  # [n_tok, n_head d_head]

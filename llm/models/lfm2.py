@@ -51,11 +51,11 @@ class Attention:
         self.attn_k_norm = w.norm("attn_k_norm", hp.eps, n=hp.d_head)
         self.output = w.linear("attn_output", shape=(hp.n_embd, n_q))
 
-    def __call__(self, k: Kernels, x: F32, kv: KvRows, row: int, rope: Rope, visible: Visible) -> F32:
+    def __call__(self, k: Kernels, x: F32, kv: KvRows, step: Step, rope: Rope, visible: Visible) -> F32:
         """[n_tok, n_embd], before the output matrix."""
         qkv = k.linear(x, self.attn_qkv, norm=self.attn_norm)  # [n_tok, (n_head + 2 n_head_kv) d_head]
         q = k.qkv_to_rows(
-            qkv, self.n_head, kv, row, rope=rope, q_norm=self.attn_q_norm, k_norm=self.attn_k_norm
+            qkv, self.n_head, kv, step.at, rope=rope, q_norm=self.attn_q_norm, k_norm=self.attn_k_norm
         )  # [n_tok, n_head, d_head]
         return k.attention(q, kv, visible, self.scale)
 
@@ -69,10 +69,10 @@ class Convolution:
         self.conv = w.array("shortconv.conv.weight", (hp.n_embd, hp.n_conv))
         self.output = w.linear("shortconv.out_proj", shape=(hp.n_embd, hp.n_embd))
 
-    def __call__(self, k: Kernels, x: F32, kv: KvRows, row: int, rope: Rope, visible: Visible) -> F32:
+    def __call__(self, k: Kernels, x: F32, kv: KvRows, step: Step, rope: Rope, visible: Visible) -> F32:
         """[n_tok, n_embd], before the output matrix."""
         bcx = k.linear(x, self.in_proj, norm=self.attn_norm)  # [n_tok, 3 n_embd]
-        return k.short_conv(bcx, self.conv, kv, row)
+        return k.short_conv(bcx, self.conv, kv, step.at, step.lo)
 
 
 class Block:
@@ -112,9 +112,9 @@ class Lfm2:
 
     def forward(self, x: F32, step: Step) -> F32:
         k = self.k
-        rope, visible = self.rope.at(step.pos), step.visible(self.hp.window)
+        rope, visible = step.rope(self.rope), step.visible(self.hp.window)
         for blk, kv in zip(self.blk, step.kv):
-            y = blk.mix(k, x, kv, step.row, rope, visible)  # [n_tok, n_embd]
+            y = blk.mix(k, x, kv, step, rope, visible)  # [n_tok, n_embd]
             if blk is self.blk[-1]:
                 x, y = x[-step.n_want :], y[-step.n_want :]
             x = k.linear(y, blk.mix.output, residual=x, out=x)  # [n_tok, n_embd]

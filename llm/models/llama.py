@@ -115,7 +115,7 @@ class Llama:
 
         If it were that of the text so far, keys in the cache would turn wrong when the text grows.
         """
-        return (self.rope_long if step.n_ctx > self.hp.n_ctx_orig else self.rope).at(step.pos)
+        return step.rope(self.rope_long if step.n_ctx > self.hp.n_ctx_orig else self.rope)
 
     def embed(self, ids: I32) -> F32:
         return self.k.embed(self.token_embd, ids)  # [n_tok, n_embd]
@@ -131,7 +131,7 @@ class Llama:
         k, n_head = self.k, self.hp.n_head
         qkv = k.linear(x, blk.attn_qkv, norm=blk.attn_norm)  # [n_tok, (n_head + 2 n_head_kv) d_head]
         q = k.qkv_to_rows(
-            qkv, n_head, kv, step.row, rope=rope, q_norm=blk.attn_q_norm, k_norm=blk.attn_k_norm
+            qkv, n_head, kv, step.at, rope=rope, q_norm=blk.attn_q_norm, k_norm=blk.attn_k_norm
         )  # [n_tok, n_head, d_head]
         q = self.queries(q, blk, step)
         if blk is self.blk[-1]:

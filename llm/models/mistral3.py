@@ -24,5 +24,10 @@ class Mistral3(llama.Llama):
     hp: Hparams
 
     def queries(self, q: F32, blk: llama.Block, step: Step) -> F32:
-        factors = 1 + self.hp.temperature * np.log1p(step.pos[0] // self.hp.n_ctx_orig)  # [n_tok]
-        return self.k.scale(q, np.asarray(factors, np.float32), out=q)
+        (factors,) = step.derived("temperature", self._temperature)
+        return self.k.scale(q, factors, out=q)
+
+    def _temperature(self, step: Step) -> tuple[F32]:
+        """By which queries are sharper the further they are beyond the first context, [n_tok]."""
+        steps = step.pos[0] // self.hp.n_ctx_orig
+        return (np.asarray(1 + self.hp.temperature * np.log1p(steps), np.float32),)

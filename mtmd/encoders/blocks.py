@@ -3,7 +3,7 @@
 import numpy as np
 
 from llm.kernels import Kernels
-from llm.kernels.operands import F32, Act, KvRows, Visible
+from llm.kernels.operands import F32, I32, Act, KvRows, Visible
 from llm.weights import Weights
 
 
@@ -23,11 +23,11 @@ class Block:
         self.ffn_up = w.linear(up)
         self.ffn_down = w.linear(down)
 
-    def __call__(self, x: F32, kv: KvRows, visible: Visible) -> F32:
-        """x [n_row, n_embd] is overwritten by the result; `kv` is scratch for n_row keys and values."""
+    def __call__(self, x: F32, kv: KvRows, at: I32, visible: Visible) -> F32:
+        """x [n_row, n_embd] is overwritten by the result; `kv` is scratch for keys and values, rows `at`."""
         k = self.k
         qkv = k.linear(x, self.attn_qkv, norm=self.ln1)  # [n_row, 3 n_embd]
-        q = k.qkv_to_rows(qkv, self.n_head, kv, 0)  # [n_row, n_head, d_head]
+        q = k.qkv_to_rows(qkv, self.n_head, kv, at)  # [n_row, n_head, d_head]
         y = k.attention(q, kv, visible, q.shape[2] ** -0.5)  # [n_row, n_embd]
         x = k.linear(y, self.attn_out, residual=x, out=x)
         y = k.linear(x, self.ffn_up, norm=self.ln2, act=self.act)  # [n_row, n_ff]
@@ -46,7 +46,8 @@ class Blocks:
         n_row, n_embd = x.shape
         shape = (self.n_head, n_row, n_embd // self.n_head)
         kv = KvRows(np.empty(shape, np.float32), np.empty(shape, np.float32))
+        at = np.arange(n_row, dtype=np.int32)
         visible = Visible(np.zeros(n_row, np.int32), np.full(n_row, n_row, np.int32))
         for block in self.blk:
-            x = block(x, kv, visible)
+            x = block(x, kv, at, visible)
         return x

@@ -39,7 +39,7 @@ class Spy:
 
     def __init__(self, path: Path) -> None:
         self._arch = models.build(GGUF(path), reference)
-        self.n_axis, self.n_level = 1, 1
+        self.k, self.n_axis, self.n_level = reference, 1, 1
         self.n_ctx_train, self.kv_shapes = self._arch.n_ctx_train, self._arch.kv_shapes
         self.hp, self.n_embd, self.n_vocab = self._arch.hp, self._arch.n_embd, self._arch.n_vocab
         self.embed, self.logits = self._arch.embed, self._arch.logits

@@ -74,8 +74,9 @@ def test_stacks_of_another_shape(path: Path) -> None:
         w.experts("gate", "up", shape=(N_EXPERT, 64, N_EMBD))
 
 
+@pytest.mark.parametrize("first", [0, 3])
 @pytest.mark.parametrize("cuts", [[9], [1] * 9, [2, 1, 6]])
-def test_short_convolution_in_pieces(kernels: Kernels, cuts: list[int]) -> None:
+def test_short_convolution_in_pieces(kernels: Kernels, cuts: list[int], first: int) -> None:
     rng = np.random.default_rng(1)
     bcx, w = (
         rng.standard_normal((9, 3 * 8)).astype(np.float32),
@@ -86,7 +87,10 @@ def test_short_convolution_in_pieces(kernels: Kernels, cuts: list[int]) -> None:
     kv = KvRows(*np.zeros((2, 1, 12, 8), np.float32))
     kv.k[:] = 7  # what a longer sequence has left
     ends = np.cumsum(cuts)
-    parts = [kernels.short_conv(bcx[end - n : end], w, kv, int(end - n)) for end, n in zip(ends, cuts)]
+    parts = []
+    for end, n in zip(ends, cuts):
+        at = np.arange(end - n, end, dtype=np.int32) + np.int32(first)
+        parts.append(kernels.short_conv(bcx[end - n : end], w, kv, at, np.full(n, first, np.int32)))
     np.testing.assert_allclose(np.concatenate(parts), np.stack(expected, axis=1), rtol=1e-5, atol=1e-5)
 
 

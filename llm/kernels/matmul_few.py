@@ -1,0 +1,128 @@
+"""Products of few rows, as calls of tasks: what decoding is made of.
+
+The rows are brought into the form that is multiplied, then the groups of weights are taken in turn; the table
+of groups is the one that `matmul_kernels` describes, here by address.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from llm.kernels.jit import inline
+from llm.kernels.matmul_ends import ACTS, INT15_BYTES, activate, int15_row, norm_row, put
+from llm.kernels.matmul_pack import pack_row
+from llm.kernels.matmul_panels import panel_f32
+from llm.kernels.matmul_rows import product
+from llm.kernels.operands import F32, I32, Act, Norm
+from llm.kernels.quants import ROWS, group_bytes
+from llm.kernels.simd import load_f32_part, peek_f32, peek_i32, peek_i64, poke_f32, poke_i64
+from llm.kernels.tasks import Calls, Task, aligned, fields_of, number_of
+
+if TYPE_CHECKING:
+    from llm.kernels.matmul import PackedLinear
+
+BLOCK_BYTES = 128 + INT15_BYTES  # of 32 numbers of a prepared row: float32, then (after all of these) 15 bits
+ENTRY_BYTES = 40  # of the table of groups
+GRAIN = 24_000  # products of a task, a microsecond of work; but
+MOST = 32  # tasks are enough
+
+
+def prepared(calls: Calls, x: F32, norm: Norm | None) -> NDArray[np.uint8]:
+    """Add what makes rows for `multiply` of norm(x), x [n_tok, n_in]."""
+    n_tok, n_in = x.shape
+    rows = aligned(n_tok * (-(-n_in // 32) * BLOCK_BYTES))
+    if norm is None:
+        calls.add(PREPARE, n_tok, x, n_in, None, None, 0.0, False, rows)
+    else:
+        calls.add(PREPARE, n_tok, x, n_in, norm.weight, norm.bias, norm.eps, norm.center, rows)
+    return rows
+
+
+def grain(n_group: int, n_in: int) -> int:
+    """How many of `n_group` groups a task takes, each of them times `n_in` numbers."""
+    return max(1, GRAIN // (n_in * ROWS), n_group // MOST)
+
+
+def multiplied(
+    calls: Calls,
+    rows: NDArray[np.uint8],
+    w: "PackedLinear",
+    act: Act | None,
+    gated: bool,
+    residual: F32 | None,
+    out: F32,
+) -> None:
+    """Add the product of prepared rows, [n_tok, n_out] or, gated, [n_tok, n_out / 2]."""
+    n_tok, n_block = len(out), -(-w.n_in // 32)
+    n_group = len(w.groups) // 2 if gated else len(w.groups)
+    each = grain(n_group, n_tok * w.n_in)
+    task = MULTIPLY_GATED if gated else MULTIPLY
+    fields = (w.groups, n_group, each, rows, n_tok, n_block, ACTS[act], residual, out, out.shape[1])
+    calls.add(task, -(-n_group // each), *fields)
+
+
+def embedded(
+    calls: Calls, fmt: int, table: NDArray[np.uint8], row_bytes: int, ids: I32, scale: float, out: F32
+) -> None:
+    """Add what reads rows `ids` of a table in the file's format, times `scale` -> out [n_tok, n_embd]."""
+    n_tok, n_in = out.shape
+    n_block = -(-n_in // 32)
+    size = group_bytes(fmt, 32 * n_block)
+    work = aligned(n_tok * (size + n_block * 32 * ROWS * 4))  # for each row, a group and its panel
+    assert ids.dtype == np.int32, ids.dtype
+    calls.add(EMBED, n_tok, fmt, table, row_bytes, ids, float(scale), n_in, size, work, out)
+
+
+@Task
+def PREPARE(t, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
+    x, n_in, weight, bias, eps, center, rows = fields_of(fields, 7)
+    n_block = (n_in + 31) // 32
+    row = rows + t * n_block * BLOCK_BYTES
+    norm_row(x + 4 * t * n_in, n_in, weight, bias, number_of(eps), center, row)
+    int15_row(row, n_block, row + n_block * 128)
+
+
+@Task
+def MULTIPLY(i, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
+    groups, n_group, each, rows, n_tok, n_block, act, residual, out, n_out = fields_of(fields, 10)
+    for g in range(i * each, min((i + 1) * each, n_group)):
+        entry = groups + g * ENTRY_BYTES
+        first, width = peek_i64(entry + 16), peek_i64(entry + 24)
+        for t in range(n_tok):
+            v = activate(act, group_product(entry, rows + t * n_block * BLOCK_BYTES, n_block))
+            to = 4 * (t * n_out + first)
+            put(v, width, residual + to if residual else 0, out + to)
+
+
+@Task
+def MULTIPLY_GATED(i, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
+    groups, n_group, each, rows, n_tok, n_block, act, _, out, n_out = fields_of(fields, 10)
+    for g in range(i * each, min((i + 1) * each, n_group)):
+        gate = groups + g * ENTRY_BYTES
+        up = gate + n_group * ENTRY_BYTES
+        for t in range(n_tok):
+            row = rows + t * n_block * BLOCK_BYTES
+            v = activate(act, group_product(gate, row, n_block)) * group_product(up, row, n_block)
+            put(v, peek_i64(gate + 24), 0, out + 4 * (t * n_out + peek_i64(gate + 16)))
+
+
+@Task
+def EMBED(t, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
+    fmt, table, row_bytes, ids, scale, n_in, size, work, out = fields_of(fields, 9)
+    n_block = (n_in + 31) // 32
+    group = work + t * (size + n_block * 32 * ROWS * 4)
+    for i in range(0, size, 8):
+        poke_i64(group + i, 0)
+    pack_row(fmt, table + peek_i32(ids + 4 * t) * row_bytes, group, 0, n_in)
+    panel_f32(fmt, group, n_block, group + size)
+    for k in range(n_in):
+        poke_f32(out + 4 * (t * n_in + k), peek_f32(group + size + 4 * ROWS * k) * number_of(scale))
+
+
+@inline
+def group_product(entry, row, n_block):  # type: ignore[no-untyped-def]
+    """16 products of a prepared row with the group of a table entry, and their biases."""
+    v = product(peek_i64(entry), peek_i64(entry + 8), row, row + n_block * 128, n_block)
+    bias = peek_i64(entry + 32)
+    return v + load_f32_part(bias, peek_i64(entry + 24)) if bias else v
