@@ -67,7 +67,7 @@ _RANGES: dict[str, tuple[float, float]] = {  # least and greatest, by the key's 
     "image_std": _POSITIVE,
     "num_mel_bins": (1, 2**12),
     "patch_size": (1, 2**16),
-    "preproc_image_size": (1, 2**16),
+    "preproc_image_size": (1, 2**13),
     "projector.scale_factor": (1, 2**16),
     "projector.stack_factor": (1, 2**16),
 }

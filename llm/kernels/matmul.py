@@ -18,7 +18,6 @@ from llm.kernels.matmul_kernels import (
     many_rows_f32,
     many_rows_int8,
     pack_rows,
-    unpack_rows,
     work_bytes,
 )
 from llm.kernels.operands import F32, I32, Act, Embedding, Linear, Norm
@@ -30,7 +29,6 @@ U8 = NDArray[np.uint8]
 PACKABLE = BLOCK_FORMATS.keys() | COLUMN_BYTES.keys()
 FAST_BF16 = NATIVE_BF16 and not amx.IN_PROCESSOR  # Intel's vectors do 80 GFLOPS so, and 145 in float32
 # Up to how many rows of x weights are better multiplied as they are than unpacked first.
-FEW_ROWS = 8  # whatever is done with them
 FEW = {many_rows_amx: 8, many_rows_int8: 3, many_rows_bf16: 4, many_rows_f32: 4}
 NO_ROW = np.zeros(0, np.float32)  # stands for an operand that is not there
 NO_ROWS = np.zeros((0, 0), np.float32)
@@ -83,23 +81,13 @@ def load_embedding(tensor: Tensor) -> Embedding:
 
 def embed(table: Embedding, ids: I32, scale: float = 1.0) -> F32:
     assert isinstance(table, TensorTable)
-    t, n_tok, n_embd = table.tensor, len(ids), _padded(table.n_embd)
+    t = table.tensor
     if int(t.type) not in PACKABLE:
         not_repeatable()
         return t.rows_f32(ids) * np.float32(scale)
-    out = np.empty((n_tok, table.n_embd), np.float32)
-    row_bytes = t.data.nbytes // table.n_vocab
-    if n_tok <= FEW_ROWS:
-        calls = Calls()
-        embedded(calls, int(t.type), t.data, row_bytes, ids, scale, out)
-        submit(calls)
-        return out
-    not_repeatable()
-    size, n_group = group_bytes(int(t.type), n_embd), -(-n_tok // ROWS)
-    groups, panels = aligned(n_group * size), np.empty((n_group, n_embd, ROWS), np.float32)
-    rows = address_of(t.data) + np.asarray(ids, np.int64) * row_bytes
-    pack_rows(int(t.type), rows, table.n_embd, address_of(groups), size)
-    unpack_rows(int(t.type), address_of(groups), size, np.float32(scale), panels, out)
+    out, calls = np.empty((len(ids), table.n_embd), np.float32), Calls()
+    embedded(calls, int(t.type), t.data, t.data.nbytes // table.n_vocab, ids, scale, out)
+    submit(calls)
     return out
 
 

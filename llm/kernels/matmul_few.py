@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from llm.kernels.jit import inline
+from llm.kernels.jit import inline, numba
 from llm.kernels.matmul_ends import ACTS, INT15_BYTES, activate, int15_row, norm_row, put
 from llm.kernels.matmul_pack import pack_row
 from llm.kernels.matmul_panels import panel_f32
@@ -69,7 +69,7 @@ def embedded(
     n_tok, n_in = out.shape
     n_block = -(-n_in // 32)
     size = group_bytes(fmt, 32 * n_block)
-    work = aligned(n_tok * (size + n_block * 32 * ROWS * 4))  # for each row, a group and its panel
+    work = aligned(numba.config.NUMBA_NUM_THREADS * (size + n_block * 32 * ROWS * 4))  # a group and its panel
     assert ids.dtype == np.int32, ids.dtype
     calls.add(EMBED, n_tok, fmt, table, row_bytes, ids, float(scale), n_in, size, work, out)
 
@@ -111,7 +111,7 @@ def MULTIPLY_GATED(i, thread, fields):  # type: ignore[no-untyped-def]  # noqa: 
 def EMBED(t, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
     fmt, table, row_bytes, ids, scale, n_in, size, work, out = fields_of(fields, 9)
     n_block = (n_in + 31) // 32
-    group = work + t * (size + n_block * 32 * ROWS * 4)
+    group = work + thread * (size + n_block * 32 * ROWS * 4)
     for i in range(0, size, 8):
         poke_i64(group + i, 0)
     pack_row(fmt, table + peek_i32(ids + 4 * t) * row_bytes, group, 0, n_in)

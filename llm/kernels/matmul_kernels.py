@@ -238,19 +238,6 @@ def pack_rows(fmt, rows, n_in, groups, group_bytes):  # type: ignore[no-untyped-
 
 
 @parallel_kernel
-def unpack_rows(fmt, groups, group_bytes, scale, panels, out):  # type: ignore[no-untyped-def]
-    """Groups at `groups`, times scale -> out float32 [n, n_in]; panels float32 [n_group, >= n_in, 16]."""
-    n, n_in = out.shape
-    for g in prange(len(panels)):
-        panel_f32(
-            fmt, groups + g * group_bytes, panels.shape[1] // 32, at(panels, g * panels.shape[1] * ROWS)
-        )
-        for r in range(min(ROWS, n - g * ROWS)):
-            for k in range(n_in):
-                out[g * ROWS + r, k] = panels[g, k, r] * scale
-
-
-@parallel_kernel
 def gate_rows(x, act, out):  # type: ignore[no-untyped-def]
     """act(gate) * up of rows gate | up, where `gated` cannot pair their groups."""
     n_tok, n = out.shape

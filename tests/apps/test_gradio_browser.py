@@ -36,6 +36,7 @@ class Watched:
         import mtmd
 
         self._pipeline = mtmd.load()
+        self._pipeline.describe(np.zeros((64, 64, 3), np.uint8))  # compiles what a fresh checkout has not yet
         self.asked: list[dict[str, Any]] = []
         self.pause, self.n_progress = 0.0, 0
 
