@@ -48,7 +48,12 @@ class Context:
     @property
     def n_rows(self) -> int:
         """Rows in the cache."""
-        return self._ends[-1][0] if self._ends else 0
+        return self._end[0]
+
+    @property
+    def _end(self) -> tuple[int, int]:
+        """Where the next row goes: in the cache, and its position."""
+        return self._ends[-1] if self._ends else (0, 0)
 
     def clear(self) -> None:
         self.truncate(0)
@@ -80,17 +85,16 @@ class Context:
         """Append `span`; gives the logits after the rows wanted, [n_want, n_vocab]. Raises ContextError."""
         self._check_room(self.n_rows + span.n_tok)
         if span.n_tok == 1 and span.ids is not None and want != "none":
-            return self._next(int(span.ids[0]))
+            return self._next(span)
         return self._run([span], want, None)
 
-    def _next(self, tok: int) -> F32:
+    def _next(self, span: Span) -> F32:
         """Append one token, as most passes do: each is what the last one was, with other numbers."""
         if self._replay is None:
             self._replay = _Replay(self.arch, self._kv)
-        row, pos = self._ends[-1] if self._ends else (0, 0)
-        logits = _finite(self._replay(tok, pos, row), self._replay.step)
-        self._items.append(tok)
-        self._ends.append((row + 1, pos + 1))
+        piece = Piece(span, 0, 1, *self._end)
+        logits = _finite(self._replay(piece), self._replay.step)
+        self._remember([piece])
         return logits
 
     def _check_room(self, n_prompt: int) -> None:
@@ -112,9 +116,8 @@ class Context:
         """Decode `spans` in passes; a pass that fails leaves the cache as it was before."""
         arch, n_total, done = self.arch, sum(s.n_tok for s in spans), 0
         out = np.empty((n_total if want == "all" else 0, arch.n_vocab), np.float32)
-        row, pos = self._ends[-1] if self._ends else (0, 0)
         rows = out  # of the medium at hand, which may reach over several passes
-        for pieces in cut(spans, self.n_ubatch, row, pos):
+        for pieces in cut(spans, self.n_ubatch, *self._end):
             parts = []
             for p in pieces:
                 if p.span.rows and not p.start:
@@ -171,9 +174,9 @@ class _Replay:
         self.step = Step(ids, np.zeros((arch.n_axis, 1), np.int32), at, lo, hi, 1, kv)
         self._play = arch.k.record(lambda: arch.logits(arch.forward(arch.embed(ids), self.step)))
 
-    def __call__(self, tok: int, pos: int, row: int) -> F32:
+    def __call__(self, p: Piece) -> F32:
         """Logits [1, n_vocab]."""
-        self.step.move(tok, pos, row, row + 1)
+        self.step.move(p.ids(), p.pos(len(self.step.pos)), p.at(), p.hi())
         return self._play()
 
 

@@ -6,8 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from llm.kernels.matmul import PackedLinear, gated, linear
-from llm.kernels.matmul_ends import ACTS, activate, put
-from llm.kernels.matmul_few import BLOCK_BYTES, ENTRY_BYTES, grain, group_product, multiplied, prepared
+from llm.kernels.matmul_ends import ACTS, put
+from llm.kernels.matmul_few import (
+    BLOCK_BYTES,
+    ENTRY_BYTES,
+    grain,
+    group_product,
+    multiplied,
+    prepared,
+    put_gated,
+)
 from llm.kernels.norm import norm as norm_rows
 from llm.kernels.operands import F32, Act, Linear, Norm, Router
 from llm.kernels.quants import ROWS
@@ -128,9 +136,7 @@ def GATE(i, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
     groups = peek_i64(tables + 8 * peek_i32(chosen + 4 * choice))
     row = rows + choice // n_used * n_block * BLOCK_BYTES
     for g in range(part * each, min((part + 1) * each, n_group)):
-        gate, up = groups + g * ENTRY_BYTES, groups + (g + n_group) * ENTRY_BYTES
-        v = activate(act, group_product(gate, row, n_block)) * group_product(up, row, n_block)
-        put(v, peek_i64(gate + 24), 0, out + 4 * (choice * n_out + peek_i64(gate + 16)))
+        put_gated(groups + g * ENTRY_BYTES, n_group, act, row, n_block, out + 4 * choice * n_out)
 
 
 @Task

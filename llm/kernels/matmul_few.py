@@ -99,12 +99,9 @@ def MULTIPLY(i, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
 def MULTIPLY_GATED(i, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
     groups, n_group, each, rows, n_tok, n_block, act, _, out, n_out = fields_of(fields, 10)
     for g in range(i * each, min((i + 1) * each, n_group)):
-        gate = groups + g * ENTRY_BYTES
-        up = gate + n_group * ENTRY_BYTES
         for t in range(n_tok):
             row = rows + t * n_block * BLOCK_BYTES
-            v = activate(act, group_product(gate, row, n_block)) * group_product(up, row, n_block)
-            put(v, peek_i64(gate + 24), 0, out + 4 * (t * n_out + peek_i64(gate + 16)))
+            put_gated(groups + g * ENTRY_BYTES, n_group, act, row, n_block, out + 4 * t * n_out)
 
 
 @Task
@@ -118,6 +115,14 @@ def EMBED(t, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
     panel_f32(fmt, group, n_block, group + size)
     for k in range(n_in):
         poke_f32(out + 4 * (t * n_in + k), peek_f32(group + size + 4 * ROWS * k) * number_of(scale))
+
+
+@inline
+def put_gated(gate, n_group, act, row, n_block, out):  # type: ignore[no-untyped-def]
+    """act(gate) * up to their places in the row at `out`; up stands n_group entries after gate."""
+    up = gate + n_group * ENTRY_BYTES
+    v = activate(act, group_product(gate, row, n_block)) * group_product(up, row, n_block)
+    put(v, peek_i64(gate + 24), 0, out + 4 * peek_i64(gate + 16))
 
 
 @inline
