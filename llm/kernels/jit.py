@@ -35,7 +35,6 @@ SHARED = (
     "jit.py",
     "matmul_ends.py",
     "matmul_few.py",
-    "matmul_pack.py",
     "matmul_panels.py",
     "matmul_rows.py",
     "matmul_tiles.py",

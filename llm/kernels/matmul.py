@@ -10,16 +10,16 @@ from llm.gguf import GgmlType, Tensor
 from llm.kernels import amx
 from llm.kernels.jit import numba
 from llm.kernels.matmul_ends import ACTS
-from llm.kernels.matmul_few import embedded, multiplied, prepared
+from llm.kernels.matmul_few import multiplied, prepared
 from llm.kernels.matmul_kernels import (
     gate_rows,
     many_rows_amx,
     many_rows_bf16,
     many_rows_f32,
     many_rows_int8,
-    pack_rows,
     work_bytes,
 )
+from llm.kernels.matmul_pack import packed, unpacked
 from llm.kernels.operands import F32, I32, Act, Embedding, Linear, Norm
 from llm.kernels.quants import BLOCK_FORMATS, COLUMN_BYTES, ROWS, group_bytes
 from llm.kernels.simd_dot import NATIVE_BF16, NATIVE_DOT4
@@ -57,13 +57,13 @@ class TensorTable(Embedding):
 
 
 def load_linear(tensors: Sequence[Tensor], bias: F32 | None = None, precision: str = "auto") -> Linear:
-    packed = [_pack(t) for t in tensors]
+    parts = [_pack(t) for t in tensors]
     n_in = {int(np.prod(t.shape[1:], dtype=np.int64)) for t in tensors}
     assert len(n_in) == 1, [(t.name, t.shape) for t in tensors]
     n_out = sum(t.shape[0] for t in tensors)
-    groups = np.concatenate([table for table, _ in packed])
+    groups = np.concatenate([table for table, _ in parts])
     groups[:, 2] = np.cumsum(groups[:, 3]) - groups[:, 3]
-    kept: list[U8 | F32] = [memory for _, memory in packed]
+    kept: list[U8 | F32] = [memory for _, memory in parts]
     if bias is not None:
         bias = np.array(bias, np.float32)
         assert bias.shape == (n_out,), (bias.shape, n_out)
@@ -85,8 +85,10 @@ def embed(table: Embedding, ids: I32, scale: float = 1.0) -> F32:
     if int(t.type) not in PACKABLE:
         not_repeatable()
         return t.rows_f32(ids) * np.float32(scale)
-    out, calls = np.empty((len(ids), table.n_embd), np.float32), Calls()
-    embedded(calls, int(t.type), t.data, t.data.nbytes // table.n_vocab, ids, scale, out)
+    fmt, calls, out = int(t.type), Calls(), np.empty((len(ids), table.n_embd), np.float32)
+    groups = aligned(-(-len(ids) // ROWS) * group_bytes(fmt, _padded(table.n_embd)))
+    packed(calls, fmt, t.data, t.data.nbytes // table.n_vocab, ids, table.n_embd, groups)
+    unpacked(calls, fmt, groups, scale, out)
     submit(calls)
     return out
 
@@ -179,7 +181,9 @@ def _pack(t: Tensor) -> tuple[NDArray[np.int64], U8]:
         fmt, data = int(GgmlType.F32), t.to_f32().view(np.uint8).reshape(-1)
     n_group, size = -(-n_out // ROWS), group_bytes(fmt, _padded(n_in))
     memory = ARENA.take(n_group * size)
-    pack_rows(fmt, address_of(data) + data.nbytes // n_out * np.arange(n_out), n_in, address_of(memory), size)
+    calls = Calls()
+    packed(calls, fmt, data, data.nbytes // n_out, n_out, n_in, memory)
+    calls.play()
     table = np.zeros((n_group, 5), np.int64)
     table[:, 0], table[:, 1] = fmt, address_of(memory) + size * np.arange(n_group)
     table[:, 3] = np.minimum(n_out - ROWS * np.arange(n_group), ROWS)

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from llm.kernels.jit import inline, numba
+from llm.kernels.jit import inline
 from llm.kernels.matmul_ends import ACTS, INT15_BYTES, activate, int15_row, norm_row, put
-from llm.kernels.matmul_pack import pack_row
-from llm.kernels.matmul_panels import panel_f32
 from llm.kernels.matmul_rows import product
-from llm.kernels.operands import F32, I32, Act, Norm
-from llm.kernels.quants import ROWS, group_bytes
-from llm.kernels.simd import load_f32_part, peek_f32, peek_i32, peek_i64, poke_f32, poke_i64
+from llm.kernels.operands import F32, Act, Norm
+from llm.kernels.quants import ROWS
+from llm.kernels.simd import load_f32_part, peek_i64
 from llm.kernels.tasks import Calls, Task, aligned, fields_of, number_of
 
 if TYPE_CHECKING:
@@ -62,18 +60,6 @@ def multiplied(
     calls.add(task, -(-n_group // each), *fields)
 
 
-def embedded(
-    calls: Calls, fmt: int, table: NDArray[np.uint8], row_bytes: int, ids: I32, scale: float, out: F32
-) -> None:
-    """Add what reads rows `ids` of a table in the file's format, times `scale` -> out [n_tok, n_embd]."""
-    n_tok, n_in = out.shape
-    n_block = -(-n_in // 32)
-    size = group_bytes(fmt, 32 * n_block)
-    work = aligned(numba.config.NUMBA_NUM_THREADS * (size + n_block * 32 * ROWS * 4))  # a group and its panel
-    assert ids.dtype == np.int32, ids.dtype
-    calls.add(EMBED, n_tok, fmt, table, row_bytes, ids, float(scale), n_in, size, work, out)
-
-
 @Task
 def PREPARE(t, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
     x, n_in, weight, bias, eps, center, rows = fields_of(fields, 7)
@@ -102,19 +88,6 @@ def MULTIPLY_GATED(i, thread, fields):  # type: ignore[no-untyped-def]  # noqa: 
         for t in range(n_tok):
             row = rows + t * n_block * BLOCK_BYTES
             put_gated(groups + g * ENTRY_BYTES, n_group, act, row, n_block, out + 4 * t * n_out)
-
-
-@Task
-def EMBED(t, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
-    fmt, table, row_bytes, ids, scale, n_in, size, work, out = fields_of(fields, 9)
-    n_block = (n_in + 31) // 32
-    group = work + thread * (size + n_block * 32 * ROWS * 4)
-    for i in range(0, size, 8):
-        poke_i64(group + i, 0)
-    pack_row(fmt, table + peek_i32(ids + 4 * t) * row_bytes, group, 0, n_in)
-    panel_f32(fmt, group, n_block, group + size)
-    for k in range(n_in):
-        poke_f32(out + 4 * (t * n_in + k), peek_f32(group + size + 4 * ROWS * k) * number_of(scale))
 
 
 @inline

@@ -20,7 +20,6 @@ from llm.kernels.matmul_ends import (
     norm_row,
     put,
 )
-from llm.kernels.matmul_pack import pack_row
 from llm.kernels.matmul_panels import panel_bf16, panel_f32, panel_int8
 from llm.kernels.matmul_tiles import (
     PANEL_INT8_BYTES,
@@ -227,14 +226,6 @@ def work_bytes(n_tok: int, n_in: int, n_thread: int) -> int:
     """Scratch memory that any of the kernels is content with."""
     n_block = (n_in + 31) // 32
     return HEAD_BYTES + (n_tok + 31) // 32 * 32 * n_block * 208 + n_thread * (OUT_BYTES + n_block * 4096)
-
-
-@parallel_kernel
-def pack_rows(fmt, rows, n_in, groups, group_bytes):  # type: ignore[no-untyped-def]
-    """Rows of a file, int64 [n_out] addresses, into groups at `groups`, zeros so far."""
-    for g in prange((len(rows) + ROWS - 1) // ROWS):
-        for r in range(min(ROWS, len(rows) - g * ROWS)):
-            pack_row(fmt, rows[g * ROWS + r], groups + g * group_bytes, r, n_in)
 
 
 @parallel_kernel
