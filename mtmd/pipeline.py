@@ -106,7 +106,8 @@ class Pipeline:
         start = time.perf_counter()
         logits = self._prefill(built, progress)
         seconds = time.perf_counter() - start
-        ids = generate(context, logits, sampler, self._said(texts), n_predict)
+        said = self._said(texts) if sampling.looks_back else ()
+        ids = generate(context, logits, sampler, said, n_predict)
         receipts = [m.receipt() for m in built.media]
         encode = sum(r.seconds for r in receipts)
         self._answer = Answer(

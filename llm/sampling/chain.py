@@ -131,7 +131,7 @@ def _step(name: str, s: Sampling, random: np.random.Generator, tokenizer: Tokeni
     match name:
         case "penalties" if s.penalises:
             step = partial(penalties, s=s)
-        case "dry" if s.dry_multiplier and s.dry_last_n:
+        case "dry" if s.dries:
             assert tokenizer, "breakers are texts"
             step = Dry(s, tokenizer)
         case "top_n_sigma" if s.top_n_sigma > 0:

@@ -128,6 +128,15 @@ class Sampling:
         return self.repeat_last_n != 0 and not off
 
     @property
+    def dries(self) -> bool:
+        return bool(self.dry_multiplier and self.dry_last_n)
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether what was said before has a say in what comes next."""
+        return self.penalises or self.dries
+
+    @property
     def greedy(self) -> bool:
         return self.temperature <= 0 and not self.dynatemp_range
 
