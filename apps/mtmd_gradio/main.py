@@ -62,16 +62,16 @@ def serve(options: argparse.Namespace) -> None:
         import gradio as gr
     except ImportError as error:
         raise ImportError(f'the page needs Gradio: pip install "mtmd[app]" ({error})') from error
-    from mtmd_gradio.engine import Engine
+    from mtmd.service import Service
     from mtmd_gradio.page import CSS, Page
 
-    engine = Engine(partial(_load, options))
+    service = Service(partial(_load, options))
     if os.environ.get("MTMD_KERNELS", "fast") == "fast":
         from llm.kernels import fast
 
         if fast.cache_is_cold():
             _say("the first answer waits for kernels to be compiled (once, less than a minute)")
-    page = Page(engine).build()
+    page = Page(service).build()
     page.queue(max_size=32)
     _, url, _ = page.launch(
         server_name=options.host,

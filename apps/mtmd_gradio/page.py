@@ -12,24 +12,24 @@ import gradio as gr
 from llm.sampling import Sampling
 from mtmd.answer import Answer
 from mtmd.prompt import Receipt
-from mtmd_gradio.engine import Engine
+from mtmd.service import Service
 from mtmd_gradio.stream import stream
 
 DESCRIBE, TRANSCRIBE = "Describe this image.", "Transcribe the audio."
 SAMPLING = Sampling(temperature=0.2)  # as mtmd-cli
 CSS = ".receipt { font-size: 0.9em; opacity: 0.8; min-height: 1.5em }"
 
-# Gradio frees its slots too early to count computations by them; the engine's own queue does that.
-QUEUE: dict[str, Any] = {"concurrency_id": "engine", "concurrency_limit": None, "show_progress": "hidden"}
+# Gradio frees its slots too early to count computations by them; the service's own queue does that.
+QUEUE: dict[str, Any] = {"concurrency_id": "service", "concurrency_limit": None, "show_progress": "hidden"}
 
 Shown = tuple[str, str]  # the answer, the line under it
 
 
 class Page:
-    """Handlers and layout; `engine` answers."""
+    """Handlers and layout; `service` answers."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, service: Service) -> None:
+        self._service = service
 
     async def describe(self, picture: str | None, question: str) -> AsyncIterator[Shown]:
         """Stream the answer to `question` about the uploaded file `picture`."""
@@ -49,11 +49,11 @@ class Page:
             yield shown
 
     async def _stream(self, parts: list[dict[str, Any]], path: str) -> AsyncIterator[Shown]:
-        async for event in stream(self._engine, [{"role": "user", "content": parts}], SAMPLING):
-            if event.error is not None:
+        async for shown in stream(self._service, [{"role": "user", "content": parts}], SAMPLING):
+            if shown.error is not None:
                 # the user knows the file by its name, not by the folder that it was uploaded to
-                raise complaint(event.error.replace(path, os.path.basename(path)))
-            yield event.text, receipt(event.answer) if event.answer else line(event.status)
+                raise complaint(shown.error.replace(path, os.path.basename(path)))
+            yield shown.text, receipt(shown.answer) if shown.answer else line(shown.status)
 
     def build(self) -> gr.Blocks:
         """Lay out the page."""

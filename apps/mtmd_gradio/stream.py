@@ -1,45 +1,81 @@
-"""From the engine's thread to a page: the events of a job, as an async generator that may be cancelled."""
+"""The events of a question, as a page shows them: an async generator that may be cancelled."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from llm.errors import LlmError
 from llm.sampling import Sampling
-from mtmd_gradio.engine import Engine, Event, Job
+from mtmd.answer import Answer
+from mtmd.service import Cancelled, Done, Event, Failed, Piece, Progress, Question, Service
 
 FRAME = 0.08  # seconds between two updates of the page
+STAGES = {
+    "wait": "waiting, {} of {} done",
+    "encode": "looking, tile {} of {}",
+    "prefill": "reading, {} of {} tokens",
+}
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How far an answer is: the text so far, a line about it; at last the answer, or what went wrong."""
+
+    text: str = ""
+    status: str = ""
+    answer: Answer | None = None
+    error: str | None = None
+
+    @property
+    def last(self) -> bool:
+        return self.answer is not None or self.error is not None
 
 
 async def stream(
-    engine: Engine, messages: Sequence[dict[str, Any]], sampling: Sampling
-) -> AsyncIterator[Event]:
-    """Events of one question, twelve a second at most, and one a second at least: so a closed tab is noticed.
+    service: Service, messages: Sequence[dict[str, Any]], sampling: Sampling
+) -> AsyncIterator[Shown]:
+    """One question, shown twelve times a second at most, and once at least: so a closed tab is noticed.
 
     Async, because Gradio abandons a plain generator while its thread still computes. When this one is closed,
-    by Stop or with the tab, the job is cancelled.
+    by Stop or with the tab, the question is cancelled.
     """
-    loop = asyncio.get_running_loop()
-    box: asyncio.Queue[Event] = asyncio.Queue()
-
-    def tell(event: Event) -> None:
-        with contextlib.suppress(RuntimeError):  # the server has ended, and its loop with it
-            loop.call_soon_threadsafe(box.put_nowait, event)
-
-    job = Job(messages, sampling, tell)
-    engine.submit(job)
-    event, shown = Event(status="waiting"), 0.0
+    shown, at = Shown(status="waiting"), 0.0
     try:
-        while not event.last:
+        events = service.stream(Question(messages, sampling))
+    except LlmError as error:
+        yield Shown(error=str(error))
+        return
+    try:
+        while not shown.last:
             try:
-                event = await asyncio.wait_for(box.get(), 1.0)
+                shown = after(shown, await asyncio.wait_for(anext(events), 1.0))
             except TimeoutError:
-                shown = 0.0
-            if event.last or time.monotonic() - shown >= FRAME:
-                shown = time.monotonic()
-                yield event
+                at = 0.0
+            if shown.last or time.monotonic() - at >= FRAME:
+                at = time.monotonic()
+                yield shown
     finally:
-        job.cancel()
+        events.close()
+
+
+def after(shown: Shown, event: Event) -> Shown:
+    """What is shown once `event` has come."""
+    match event:
+        case Progress("wait", _, 0):
+            return shown
+        case Progress(stage, done, total):
+            return replace(shown, status=STAGES[stage].format(done, total))
+        case Piece(text, _, n_tok):
+            return Shown(shown.text + text, f"{n_tok} tokens")
+        case Done(answer):
+            return Shown(answer.text, answer=answer)
+        case Failed(Cancelled()):
+            return replace(shown, error="stopped")
+        case Failed(LlmError() as error):
+            return replace(shown, error=str(error))
+        case Failed(error):
+            return replace(shown, error=f"this should not happen: {type(error).__name__}: {error}")

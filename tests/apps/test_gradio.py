@@ -1,4 +1,4 @@
-"""The page: its engine thread, its handlers, and the server as a client sees it."""
+"""The page: its handlers, and the server as a client sees it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -18,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from llm.errors import MediaError, ModelError
+from llm.errors import MediaError
 from llm.sampling import Sampling
+from mtmd.service import Service
 from tests.apps.fake_pipeline import FakePipeline
 
 os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
@@ -27,9 +27,8 @@ UPLOADS = tempfile.TemporaryDirectory(prefix="mtmd-test-")
 os.environ["GRADIO_TEMP_DIR"] = UPLOADS.name
 gr = pytest.importorskip("gradio")
 
-from mtmd_gradio.engine import Engine, Event, Job  # noqa: E402
 from mtmd_gradio.page import Page, line  # noqa: E402
-from mtmd_gradio.stream import stream  # noqa: E402
+from mtmd_gradio.stream import Shown, stream  # noqa: E402
 
 QUESTION: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]
 
@@ -40,55 +39,40 @@ def pipeline() -> FakePipeline:
 
 
 @pytest.fixture
-def engine(pipeline: FakePipeline) -> Iterator[Engine]:
-    engine = Engine(lambda: pipeline)
-    yield engine
-    engine.close()
+def service(pipeline: FakePipeline) -> Iterator[Service]:
+    service = Service(lambda: pipeline)
+    yield service
+    service.close()
 
 
-def ask(engine: Engine) -> list[Event]:
-    async def collect() -> list[Event]:
-        return [event async for event in stream(engine, QUESTION, Sampling())]
+def ask(service: Service) -> list[Shown]:
+    async def collect() -> list[Shown]:
+        return [shown async for shown in stream(service, QUESTION, Sampling())]
 
     return asyncio.run(collect())
 
 
-def test_events_end_with_the_answer(engine: Engine) -> None:
-    *before, last = ask(engine)
+def test_what_is_shown_ends_with_the_answer(service: Service) -> None:
+    *before, last = ask(service)
     assert last.text == "A red circle." and last.answer is not None and last.error is None
-    assert not any(event.last for event in before)
+    assert not any(shown.last for shown in before)
 
 
-def test_a_failure_is_an_event_and_the_thread_goes_on(engine: Engine, pipeline: FakePipeline) -> None:
+def test_a_failure_is_shown_and_the_next_question_answered(service: Service, pipeline: FakePipeline) -> None:
     for failure, said in (
         (MediaError("no picture"), "no picture"),
         (ZeroDivisionError("x"), "ZeroDivisionError"),
     ):
         pipeline.failure = failure
-        assert said in (ask(engine)[-1].error or "")
+        assert said in (ask(service)[-1].error or "")
     pipeline.failure = None
-    assert ask(engine)[-1].text == "A red circle."
+    assert ask(service)[-1].text == "A red circle."
 
 
-def test_loading_fails_where_the_engine_is_made() -> None:
-    def load() -> FakePipeline:
-        raise ModelError("no such model")
-
-    with pytest.raises(ModelError, match="no such model"):
-        Engine(load)
-
-
-def test_all_questions_are_answered_in_one_thread(pipeline: FakePipeline) -> None:
-    threads = set()
-    pipeline.on_progress = lambda: threads.add(threading.current_thread().name)
-    engine = Engine(lambda: pipeline)
-    ends = [threading.Thread(target=ask, args=[engine]) for _ in range(4)]
-    for end in ends:
-        end.start()
-    for end in ends:
-        end.join(10)
-    engine.close()
-    assert threads == {"engine"} and len(pipeline.asked) == 4
+def test_too_many_questions_are_an_error_on_the_page(pipeline: FakePipeline) -> None:
+    service = Service(lambda: pipeline, max_waiting=0)
+    assert "ask again later" in (ask(service)[-1].error or "")
+    service.close()
 
 
 def test_closing_the_stream_stops_the_computation(pipeline: FakePipeline) -> None:
@@ -101,35 +85,26 @@ def test_closing_the_stream_stops_the_computation(pipeline: FakePipeline) -> Non
 
     pipeline.deltas = ("word ",) * 500  # ten seconds
     pipeline.on_delta = compute
-    engine = Engine(lambda: pipeline)
+    service = Service(lambda: pipeline)
 
     async def leave_early() -> None:
-        events = stream(engine, QUESTION, Sampling())
-        async for event in events:
-            if event.text:
+        shown = stream(service, QUESTION, Sampling())
+        async for now in shown:
+            if now.text:
                 break
-        await events.aclose()
+        await shown.aclose()
 
     asyncio.run(leave_early())
     start = time.monotonic()
-    engine.close()
+    service.close()
     assert time.monotonic() - start < 0.3 and n_computed < 50
 
 
-def test_a_job_cancelled_while_it_waits_is_never_computed(engine: Engine, pipeline: FakePipeline) -> None:
-    told: list[Event] = []
-    job = Job(QUESTION, Sampling(), told.append)
-    job.cancel()
-    engine.submit(job)
-    ask(engine)
-    assert [event.error for event in told] == ["stopped"] and len(pipeline.asked) == 1
-
-
-def test_submit_before_the_recording_has_arrived_is_a_notice_b146(engine: Engine) -> None:
+def test_submit_before_the_recording_has_arrived_is_a_notice_b146(service: Service) -> None:
     async def first(shown: Any) -> None:
         await anext(shown)
 
-    page = Page(engine)
+    page = Page(service)
     with pytest.raises(gr.Error, match="has not arrived yet"):
         asyncio.run(first(page.transcribe(None, True)))
     with pytest.raises(gr.Error, match="record a clip first"):
@@ -149,12 +124,12 @@ def server() -> Iterator[tuple[str, FakePipeline]]:
     from mtmd_gradio.main import settings
 
     pipeline = FakePipeline("A ", "red ", "circle.")
-    engine = Engine(lambda: pipeline)
-    page = Page(engine).build().queue(max_size=32)
+    service = Service(lambda: pipeline)
+    page = Page(service).build().queue(max_size=32)
     _, url, _ = page.launch(server_name="127.0.0.1", prevent_thread_lock=True, **settings("127.0.0.1"))
     yield url, pipeline
     page.close(verbose=False)
-    engine.close()
+    service.close()
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +142,7 @@ def client(server: tuple[str, FakePipeline]) -> Any:
 @pytest.mark.parametrize(
     "name", ["photo-size.jpg", "three-shapes.webp", "exif-rotated.jpg", "circle-and-square.png"]
 )
-def test_pictures_reach_the_engine_byte_for_byte_b145(
+def test_pictures_reach_the_model_byte_for_byte_b145(
     client: Any, server: tuple[str, FakePipeline], samples: Path, name: str
 ) -> None:
     from gradio_client import handle_file
@@ -182,7 +157,7 @@ def test_pictures_reach_the_engine_byte_for_byte_b145(
 
 
 @pytest.mark.parametrize("suffix", [".ogg", ".opus", ".m4a", ".flac", ".mp3", ".wav", ".webm"])
-def test_clips_of_any_name_reach_the_engine_b145(
+def test_clips_of_any_name_reach_the_model_b145(
     client: Any, server: tuple[str, FakePipeline], tmp_path: Path, suffix: str
 ) -> None:
     from gradio_client import handle_file

@@ -22,11 +22,11 @@ playwright = pytest.importorskip("playwright.sync_api")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium here")]
 
-from mtmd_gradio.engine import Engine  # noqa: E402
 from mtmd_gradio.main import settings  # noqa: E402
 from mtmd_gradio.page import Page  # noqa: E402
 
 from mtmd.media import load_audio, load_image  # noqa: E402
+from mtmd.service import Service  # noqa: E402
 
 
 class Watched:
@@ -61,12 +61,12 @@ def server() -> Iterator[tuple[str, Watched]]:
         held.append(Watched())
         return held[0]
 
-    engine = Engine(load)
-    page = Page(engine).build().queue(max_size=32)
+    service = Service(load)
+    page = Page(service).build().queue(max_size=32)
     _, url, _ = page.launch(server_name="127.0.0.1", prevent_thread_lock=True, **settings("127.0.0.1"))
     yield url, held[0]
     page.close(verbose=False)
-    engine.close()
+    service.close()
 
 
 @pytest.fixture(scope="module")
