@@ -11,8 +11,9 @@ from typing import Any
 from llm.errors import LlmError, MediaError, UsageError
 from mtmd_cli.console import Console
 from mtmd_cli.paths import named_files
-from mtmd_cli.request import Part, Request, media_part, read_text, text_part
+from mtmd_cli.request import Part, Request, media_part, text_part
 from mtmd_cli.turn import Interrupts, Stopped, Turn
+from mtmd_flags.texts import read_text
 
 HELP = """\
 /image PATH   show it a picture          /clear   forget everything but the system message

@@ -73,10 +73,12 @@ def _run(options: Options, console: Console) -> None:
 
     # Here numpy comes in, which --help and --version do without.
     from mtmd_cli.request import gather
-    from mtmd_cli.sampling import sampling_of
     from mtmd_cli.turn import Turn
+    from mtmd_flags.sampling import sampling_of
 
-    sampling = sampling_of(options)
+    if options.logprobs >= 0 and not options.json:
+        raise UsageError("--logprobs needs --json, which has the room for them")
+    sampling = sampling_of(options, options.logprobs)
     request = gather(options, console)
     turn = Turn(_load(options, console), sampling, options, console, output)
     if request.content is not None:
@@ -89,59 +91,13 @@ def _run(options: Options, console: Console) -> None:
 
 
 def _load(options: Options, console: Console) -> Pipeline:
-    if options.cache_type_k != options.cache_type_v:
-        raise UsageError(
-            f"-ctk {options.cache_type_k} and -ctv {options.cache_type_v}: one type for both is needed"
-        )
-    model, mmproj = options.model, options.mmproj
-    if options.hf_repo is not None:
-        if model is not None:
-            raise UsageError("-m and -hf both name a model; use one of them")
-        from mtmd import hub
+    from mtmd_flags.load import kernels_are_cold, load
 
-        console.clear()
-        found = hub.fetch(
-            options.hf_repo,
-            options.hf_file,
-            mmproj=options.mmproj_auto and mmproj is None,
-            token=options.hf_token,
-            offline=options.offline,
-            progress=not options.quiet,
-        )
-        model, mmproj = found.model, mmproj or found.mmproj
-
-    import mtmd
-
-    _announce_compilation(console)
+    console.clear()
+    if kernels_are_cold():
+        console.note("compiling kernels (once, it takes less than a minute)")
     console.progress("loading the model")
-    return mtmd.load(
-        model,
-        mmproj,
-        n_ctx=options.n_ctx,
-        n_batch=options.n_batch,
-        n_ubatch=options.n_ubatch,
-        threads=options.threads,
-        kv_type=options.cache_type_k,
-        compat=options.compat,
-        precision=options.precision,
-        chat_template=_chat_template(options),
-    )
-
-
-def _announce_compilation(console: Console) -> None:
-    if os.environ.get("MTMD_KERNELS", "fast") == "fast":
-        from llm.kernels import fast
-
-        if fast.cache_is_cold():
-            console.note("compiling kernels (once, it takes less than a minute)")
-
-
-def _chat_template(options: Options) -> str | None:
-    if options.chat_template_file is None:
-        return options.chat_template
-    from mtmd_cli.request import read_text
-
-    return read_text(options.chat_template_file)
+    return load(options, progress=not options.quiet)
 
 
 def _leave(*_: object) -> NoReturn:

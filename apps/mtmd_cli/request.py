@@ -16,7 +16,7 @@ from mtmd.media import load_media
 from mtmd.source import is_path
 from mtmd_cli.args import MediaArg, Options
 from mtmd_cli.console import Console
-from mtmd_cli.status import InputError
+from mtmd_flags.texts import InputError, decoded, read_text
 
 MARKER = "<__media__>"  # where llama-mtmd-cli's users put a medium inside -p
 DESCRIBE, TRANSCRIBE = "Describe this image.", "Transcribe the audio."
@@ -87,15 +87,6 @@ def unescape(text: str) -> str:
     return re.sub(r"""\\([nrt'"\\]|x[0-9a-fA-F]{2})""", char, text)
 
 
-def read_text(path: str) -> str:
-    """A text file, UTF-8 with or without a mark, without its last line break. Raises InputError."""
-    try:
-        with open(path, "rb") as file:
-            return _decoded(file.read(), path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-
-
 def _texts(options: Options, has_media: bool, has_dash: bool, console: Console) -> tuple[str, str]:
     """The text from a file or from standard input, and what was typed as the question; "" for none."""
     if options.prompt == "-":
@@ -152,7 +143,7 @@ def _stdin_text(console: Console) -> str:
     hint.daemon = True
     hint.start()
     try:
-        return _decoded(_stdin_bytes(), "standard input")
+        return decoded(_stdin_bytes(), "standard input")
     finally:
         hint.cancel()
 
@@ -161,12 +152,3 @@ def _stdin_bytes() -> bytes:
     if sys.stdin is None:
         raise InputError("standard input is closed")
     return sys.stdin.buffer.read()
-
-
-def _decoded(data: bytes, name: str) -> str:
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        found = f"is not UTF-8 text (byte {error.start})"
-        raise InputError(f"{name}: {found}; pictures go to --image, recordings to --audio") from error
-    return text.removesuffix("\n").removesuffix("\r")

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from llm.errors import ContextError, LlmError, MediaError, ModelError, TemplateError, UsageError
+from mtmd_flags.texts import InputError
 
 OK, FAILED, USAGE, MODEL, INPUT, CONTEXT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
-
-
-class InputError(LlmError):
-    """A text that cannot be read: a prompt file that is missing, standard input that is no text."""
 
 
 class OutputError(LlmError):

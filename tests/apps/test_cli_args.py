@@ -7,10 +7,10 @@ import subprocess
 import sys
 
 import pytest
-from mtmd_cli.args import MediaArg, Options, parse
-from mtmd_cli.main import main
 
 from llm.errors import UsageError
+from mtmd_cli.args import MediaArg, Options, parse
+from mtmd_cli.main import main
 
 
 def test_defaults_are_those_of_llama_mtmd_cli() -> None:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from mtmd_cli.main import main
 
 import mtmd
 from llm.errors import ContextError
+from mtmd_cli.main import main
 from tests.apps.fake_pipeline import FakePipeline
 
 PICTURE, CLIP = "circle-and-square.png", "digits-47.wav"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from mtmd_cli.paths import named_files
 from mtmd_cli.request import split_names, unescape
 

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from mtmd_cli.main import main
 
 import mtmd
 from llm.grammar import Grammar
 from llm.sampling import Sampling
+from mtmd_cli.main import main
 from tests.apps.fake_pipeline import FakePipeline
 from tests.tiny import make_text_gguf, write_gguf
 

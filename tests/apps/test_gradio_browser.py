@@ -22,11 +22,10 @@ playwright = pytest.importorskip("playwright.sync_api")
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chromium-browser"))), None)
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="no Chromium here")]
 
-from mtmd_gradio.main import settings  # noqa: E402
-from mtmd_gradio.page import Page  # noqa: E402
-
 from mtmd.media import load_audio, load_image  # noqa: E402
 from mtmd.service import Service  # noqa: E402
+from mtmd_gradio.main import settings  # noqa: E402
+from mtmd_gradio.page import Page  # noqa: E402
 
 
 class Watched:

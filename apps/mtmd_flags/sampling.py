@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from llm.errors import UsageError
 from llm.grammar import Grammar, Kind
 from llm.sampling import Sampling
-from mtmd_cli.args import Options
-from mtmd_cli.request import read_text
+from mtmd_flags.options import SamplingOptions
+from mtmd_flags.texts import read_text
 
 LETTERS = {
     "e": "penalties", "d": "dry", "s": "top_n_sigma", "k": "top_k", "y": "typ_p", "p": "top_p", "m": "min_p",
@@ -20,18 +20,20 @@ SAME = (
     "temperature", "top_k", "top_p", "min_p", "repeat_penalty", "repeat_last_n", "presence_penalty",
     "frequency_penalty", "dynatemp_range", "dynatemp_exponent", "top_n_sigma", "typical_p", "xtc_probability",
     "xtc_threshold", "dry_multiplier", "dry_base", "dry_allowed_length", "dry_last_n", "mirostat",
-    "mirostat_tau", "mirostat_eta", "adaptive_target", "adaptive_decay", "ignore_eos", "logprobs",
+    "mirostat_tau", "mirostat_eta", "adaptive_target", "adaptive_decay", "ignore_eos",
 )  # fmt: skip
 
 
-def sampling_of(options: Options) -> Sampling:
-    """How tokens are chosen. Raises UsageError for what cannot be, InputError for an unreadable file."""
-    if options.logprobs >= 0 and not options.json:
-        raise UsageError("--logprobs needs --json, which has the room for them")
+def sampling_of(options: SamplingOptions, logprobs: int = -1) -> Sampling:
+    """How tokens are chosen; `logprobs` is that of `Sampling`.
+
+    Raises UsageError for what cannot be, InputError for an unreadable file.
+    """
     default = Sampling()
     same = {name: value for name, value in vars(options).items() if name in SAME}
     return Sampling(
         **same,
+        logprobs=logprobs,
         seed=options.seed if options.seed >= 0 else None,
         samplers=_samplers(options) or default.samplers,
         dry_breakers=_breakers(options.dry_breakers) if options.dry_breakers else default.dry_breakers,
@@ -40,7 +42,7 @@ def sampling_of(options: Options) -> Sampling:
     )
 
 
-def _samplers(options: Options) -> tuple[str, ...]:
+def _samplers(options: SamplingOptions) -> tuple[str, ...]:
     if options.samplers is not None and options.sampler_seq is not None:
         raise UsageError("--samplers and --sampler-seq both give the order; use one")
     if options.samplers is not None:
@@ -73,14 +75,14 @@ def _bias(value: str) -> tuple[int, float]:
     return int(m[1]), float(m[2])
 
 
-def _grammar(options: Options) -> Grammar | None:
+def _grammar(options: SamplingOptions) -> Grammar | None:
     found = list(_grammars(options))
     if len(found) > 1:
         raise UsageError("more than one grammar or schema is given; use one")
     return found[0] if found else None
 
 
-def _grammars(options: Options) -> Iterator[Grammar]:
+def _grammars(options: SamplingOptions) -> Iterator[Grammar]:
     texts: list[tuple[Kind, str | None]] = [
         ("gbnf", options.grammar),
         ("json_schema", options.json_schema),

@@ -1,4 +1,4 @@
-"""The flags of llama.cpp that mtmd-cli does not act on, and the variables that stand for flags.
+"""The flags of llama.cpp that no program here acts on, and the variables that stand for flags.
 
 `WITHOUT_EFFECT` may pass: where the work is done, how it is scheduled and logged change nothing about the
 answer. `REFUSED` may not: a run without them would give another answer than the one asked for.
@@ -46,7 +46,7 @@ REFUSED = frozenset(
     --docker-repo -bf --binary-file -cl --cache-list --completion-bash --list-devices -r --reverse-prompt""")
 )
 
-# environment variable -> the flag it stands for
+# environment variable -> the flag it stands for, in programs that have it
 ENVIRONMENT = {
     "LLAMA_ARG_MODEL": "--model",
     "LLAMA_ARG_HF_REPO": "--hf-repo",
@@ -71,7 +71,7 @@ ENVIRONMENT = {
 }
 
 # the same for switches: -> (flag when it is on, flag when it is off)
-SWITCHES = {
+SWITCHES: dict[str, tuple[str, str | None]] = {
     "LLAMA_ARG_MMPROJ_AUTO": ("--mmproj-auto", "--no-mmproj"),
     "LLAMA_ARG_OFFLINE": ("--offline", None),
     "LLAMA_ARG_PERF": ("--perf", "--no-perf"),

@@ -1,0 +1,1 @@
+"""An HTTP server: the APIs of OpenAI, Anthropic and llama-server over one model."""
