@@ -29,7 +29,7 @@ class Model:
     def logits(self, ids: Sequence[int]) -> F32:
         """Logits after each token of a fresh sequence, [n_tok, n_vocab]."""
         self.context.clear()
-        return self.context.decode(tokens(self._checked(ids)), want="all")
+        return self.context.decode(tokens(self.checked(ids)), want="all")
 
     def generate(
         self, ids: Sequence[int], n: int = -1, temperature: float = 0.0, sampling: Sampling | None = None
@@ -39,14 +39,15 @@ class Model:
         An end-of-generation id is the last one given. `sampling` says more than `temperature` can.
         """
         sampler = Sampler(sampling or Sampling(temperature=temperature), self.tokenizer)
-        prompt = self._checked(ids)
+        prompt = self.checked(ids)
         logits = self.context.prefill([tokens(prompt)])
         for tok in generate(self.context, logits, sampler, prompt.tolist(), n):
             yield tok
             if tok in self.tokenizer.eog:
                 return
 
-    def _checked(self, ids: Sequence[int]) -> I32:
+    def checked(self, ids: Sequence[int]) -> I32:
+        """`ids` as an array. Raises UsageError when there are none, or none of the model's."""
         array = np.asarray(ids, dtype=np.int64)
         if array.ndim != 1 or not array.size:
             raise UsageError(f"token ids of shape {array.shape}: expected a list of at least one")

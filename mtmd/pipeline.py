@@ -89,24 +89,67 @@ class Pipeline:
         UsageError, MediaError, TemplateError, ContextError, NonFiniteError; iterating raises UsageError when
         a grammar cannot be followed any longer.
         """
-        if loop_guard < 0:
-            raise UsageError(f"loop_guard is {loop_guard}, expected a number of tokens or 0 for none")
         if reasoning not in get_args(Reasoning):
             raise UsageError(f"reasoning is {reasoning!r}, expected one of {', '.join(get_args(Reasoning))}")
+        texts, media = prompt.take_media(messages)
+        pieces = self.template.encode(texts, variables=variables)
+        splitter = None if reasoning == "none" else self._splitter(pieces)
+        said = self._said(texts) if sampling.looks_back else []
+        answer = self._begin(
+            self._prompt(pieces, media), said, splitter, n_predict, sampling, stop, loop_guard, progress
+        )
+        if not stream:
+            for _ in answer:
+                pass
+        return answer
+
+    def complete(
+        self,
+        parts: Sequence[str | list[int] | Message],
+        n_predict: int = -1,
+        sampling: Sampling = DEFAULT,
+        stop: Sequence[str] = (),
+        loop_guard: int = 0,
+        progress: Progress | None = None,
+    ) -> Answer:
+        """Go on after `parts`: texts whose control tokens are recognised, token ids, and media as in `chat`.
+
+        There is no chat template; the vocabulary's first token is put in front if it wants one. Everything
+        else is as in `chat`.
+        """
+        pieces, media = self._raw(parts)
+        built = self._prompt(pieces, media)
+        return self._begin(built, [], None, n_predict, sampling, stop, loop_guard, progress)
+
+    def count(self, messages: Sequence[Message], variables: Mapping[str, Any] | None = None) -> int:
+        """Tokens that the prompt of `chat` has; media are cut into tiles for it, not encoded."""
+        texts, media = prompt.take_media(messages)
+        return self._prompt(self.template.encode(texts, variables=variables), media).n_tok
+
+    def _begin(
+        self,
+        built: Prompt,
+        said: Sequence[int],
+        splitter: ReasoningSplitter | None,
+        n_predict: int,
+        sampling: Sampling,
+        stop: Sequence[str],
+        loop_guard: int,
+        progress: Progress | None,
+    ) -> Answer:
+        """Read the prompt; the answer is still to come."""
+        if loop_guard < 0:
+            raise UsageError(f"loop_guard is {loop_guard}, expected a number of tokens or 0 for none")
         if n_predict < -1:
             raise UsageError(f"n_predict is {n_predict}, expected a number of tokens or -1 for no limit")
         sampler = Sampler(sampling, self.model.tokenizer)
         if self._answer:
             self._answer.close()
-        texts, media = prompt.take_media(messages)
-        pieces = self.template.encode(texts, variables=variables)
-        built = self._prompt(pieces, media)
         context = self.model.context
         n_cached = context.reusable(built.spans)
         start = time.perf_counter()
         logits = self._prefill(built, progress)
         seconds = time.perf_counter() - start
-        said = self._said(texts) if sampling.looks_back else ()
         ids = generate(context, logits, sampler, said, n_predict)
         receipts = [m.receipt() for m in built.media]
         encode = sum(r.seconds for r in receipts)
@@ -116,11 +159,8 @@ class Pipeline:
             Usage(built.n_tok, 0, n_cached),
             Timings(self._load_seconds, encode, seconds - encode, 0.0),
             sampler.logprobs,
-            None if reasoning == "none" else self._splitter(pieces),
+            splitter,
         )
-        if not stream:
-            for _ in self._answer:
-                pass
         return self._answer
 
     def describe(self, image: Source, prompt: str = "Describe this image.") -> str:
@@ -144,21 +184,30 @@ class Pipeline:
 
         There is no chat template, and control tokens in the texts are recognised.
         """
-        listed = [parts] if isinstance(parts, str) else parts
-        content = [{"type": "text", "text": p} if isinstance(p, str) else p for p in listed]
-        ([message], media) = prompt.take_media([{"content": content}])
-        slots = iter(range(len(media)))
-        tokenizer = self.model.tokenizer
-        built = self._prompt(
-            [
-                tokenizer.encode(p["text"], parse_special=True)
-                if p["type"] == "text"
-                else MediaSlot(next(slots))
-                for p in message["content"]
-            ],
-            media,
-        )
-        return _views(built)
+        listed: list[str | list[int] | Message] = [parts] if isinstance(parts, str) else list(parts)
+        pieces, media = self._raw(listed, add_special=False)
+        return _views(self._prompt(pieces, media))
+
+    def _raw(
+        self, parts: Sequence[str | list[int] | Message], add_special: bool = True
+    ) -> tuple[list[list[int] | MediaSlot], list[Media]]:
+        """The pieces of a prompt that is no chat, and its media."""
+        content = [{"type": "text", "text": p} if isinstance(p, str) else p for p in parts]
+        ([message], media) = prompt.take_media([{"content": [p for p in content if not isinstance(p, list)]}])
+        others, slots, tokenizer = iter(message["content"]), iter(range(len(media))), self.model.tokenizer
+        pieces: list[list[int] | MediaSlot] = []
+        for p in content:
+            if isinstance(p, list):
+                pieces.append(self.model.checked(p).tolist())
+            elif (other := next(others))["type"] == "text":
+                pieces.append(tokenizer.encode(other["text"], parse_special=True))
+            else:
+                pieces.append(MediaSlot(next(slots)))
+        if add_special and tokenizer.add_bos and tokenizer.bos is not None:
+            first = pieces[0] if pieces else None
+            if not isinstance(first, list) or first[:1] != [tokenizer.bos]:
+                pieces.insert(0, [tokenizer.bos])
+        return pieces, media
 
     def _ask(self, part: Message, text: str) -> str:
         content = [part, {"type": "text", "text": text}]

@@ -2,7 +2,7 @@
 
     service = Service(mtmd.load)                  # loads in the thread that will compute
     stream = service.stream(Question(messages))   # in a coroutine; raises BusyError when too many wait
-    async for event in stream:                    # Progress and Piece, at last Done or Failed
+    async for event in stream:                    # Progress, Read and Piece, at last Done or Failed
         ...
     service.close()
 
@@ -25,9 +25,9 @@ from typing import Any, Literal, TypeVar
 
 from llm.errors import LlmError
 from llm.sampling import Logprob, Sampling
-from mtmd.answer import Answer
+from mtmd.answer import Answer, Usage
 from mtmd.pipeline import DEFAULT, Pipeline, Reasoning
-from mtmd.prompt import Message
+from mtmd.prompt import Message, Receipt
 from mtmd.turns import BusyError as BusyError
 from mtmd.turns import ClosedError as ClosedError
 from mtmd.turns import Turns
@@ -38,15 +38,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, as the arguments of `Pipeline.chat`."""
+    """What is asked, as the arguments of `Pipeline.chat`; with `prompt`, of `Pipeline.complete` instead."""
 
-    messages: Sequence[Message]
+    messages: Sequence[Message] = ()
     sampling: Sampling = DEFAULT
     n_predict: int = -1
     stop: tuple[str, ...] = ()
     loop_guard: int = 0
     reasoning: Reasoning = "none"
     variables: Mapping[str, Any] | None = None
+    prompt: Sequence[str | list[int] | Message] | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,14 @@ class Progress:
     stage: Literal["wait", "encode", "prefill"]
     done: int
     total: int
+
+
+@dataclass(frozen=True)
+class Read:
+    """The prompt has been read: what it took, and what became of its media."""
+
+    usage: Usage
+    media: Sequence[Receipt]
 
 
 @dataclass(frozen=True)
@@ -85,7 +94,7 @@ class Failed:
     error: Exception
 
 
-Event = Progress | Piece | Done | Failed
+Event = Progress | Read | Piece | Done | Failed
 
 
 class Cancelled(Exception):  # noqa: N818 - not an error: the asker's wish
@@ -125,8 +134,29 @@ class Job:
             self.fail(error)
 
     def _answer(self, pipeline: Pipeline) -> None:
+        answer = self._begin(pipeline)
+        self.tell(Read(answer.usage, answer.media))
+        n_thought = n_logprob = 0
+        with contextlib.closing(answer):
+            for text in answer:
+                self.check()
+                thought, logprobs = answer.reasoning[n_thought:], tuple(answer.logprobs[n_logprob:])
+                n_thought, n_logprob = n_thought + len(thought), n_logprob + len(logprobs)
+                self.tell(Piece(text, thought, answer.usage.completion_tokens, logprobs))
+        self.tell(Done(answer))
+
+    def _begin(self, pipeline: Pipeline) -> Answer:
         q = self.question
-        answer = pipeline.chat(
+        if q.prompt is not None:
+            return pipeline.complete(
+                q.prompt,
+                n_predict=q.n_predict,
+                sampling=q.sampling,
+                stop=q.stop,
+                loop_guard=q.loop_guard,
+                progress=self._progress,
+            )
+        return pipeline.chat(
             q.messages,
             n_predict=q.n_predict,
             sampling=q.sampling,
@@ -136,14 +166,6 @@ class Job:
             reasoning=q.reasoning,
             variables=q.variables,
         )
-        n_thought = n_logprob = 0
-        with contextlib.closing(answer):
-            for text in answer:
-                self.check()
-                thought, logprobs = answer.reasoning[n_thought:], tuple(answer.logprobs[n_logprob:])
-                n_thought, n_logprob = n_thought + len(thought), n_logprob + len(logprobs)
-                self.tell(Piece(text, thought, answer.usage.completion_tokens, logprobs))
-        self.tell(Done(answer))
 
     def _progress(self, stage: Literal["encode", "prefill"], done: int, total: int) -> None:
         self.check()

@@ -11,7 +11,7 @@ from typing import Any
 from llm.errors import LlmError
 from llm.sampling import Sampling
 from mtmd.answer import Answer
-from mtmd.service import Cancelled, Done, Event, Failed, Piece, Progress, Question, Service
+from mtmd.service import Cancelled, Done, Event, Failed, Piece, Progress, Question, Read, Service
 
 FRAME = 0.08  # seconds between two updates of the page
 STAGES = {
@@ -65,7 +65,7 @@ async def stream(
 def after(shown: Shown, event: Event) -> Shown:
     """What is shown once `event` has come."""
     match event:
-        case Progress("wait", _, 0):
+        case Progress("wait", _, 0) | Read():
             return shown
         case Progress(stage, done, total):
             return replace(shown, status=STAGES[stage].format(done, total))

@@ -20,6 +20,7 @@ from tests import tiny_mmproj as tiny
 from tests.mtmd.test_projectors import CASES, GOLDEN, MAKERS, clip, medium
 
 Message = dict[str, Any]
+TEXT = {"type": "text", "text": "what is it?"}
 
 
 @pytest.fixture(scope="module")
@@ -188,6 +189,28 @@ def test_spans_show_what_the_decoder_gets(pipeline: Pipeline) -> None:
     np.testing.assert_array_equal(positions, np.arange(positions.shape[1])[None])
     token = pipeline.model.tokenizer.token_id("<global-img>")
     assert views[0].ids is not None and token in views[0].ids
+
+
+def test_completing_the_chats_own_prompt_gives_the_chats_answer(pipeline: Pipeline) -> None:
+    image = picture()
+    chat = pipeline.chat([ask(image)], stream=False, n_predict=8, sampling=GREEDY)
+    slots = pipeline.template.encode([{"role": "user", "content": [{"type": "media"}, TEXT]}])
+    parts = [{"type": "image", "image": image} if isinstance(p, MediaSlot) else p for p in slots]
+    raw = pipeline.complete(parts, n_predict=8, sampling=GREEDY)
+    assert "".join(raw) == chat.text and raw.usage.prompt_tokens == chat.usage.prompt_tokens
+    as_text = [pipeline.model.tokenizer.decode(p, special=True) if isinstance(p, list) else p for p in parts]
+    assert "".join(pipeline.complete(as_text, n_predict=8, sampling=GREEDY)) == chat.text
+
+
+def test_count_is_what_the_chat_will_take_and_encodes_nothing(pipeline: Pipeline) -> None:
+    n = pipeline.count([ask(picture())])
+    answer = pipeline.chat([ask(picture())], n_predict=1)
+    assert n == answer.usage.prompt_tokens and not answer.media[0].cached
+
+
+def test_token_ids_are_checked(pipeline: Pipeline) -> None:
+    with pytest.raises(UsageError, match="the model has 0 to"):
+        pipeline.complete([[1, 10**6]])
 
 
 def test_library_hears_long_clips_in_windows_b129(folder: Path) -> None:

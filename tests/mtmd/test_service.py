@@ -20,6 +20,7 @@ from mtmd.service import (
     Piece,
     Progress,
     Question,
+    Read,
     Service,
 )
 from mtmd.turns import Turns
@@ -83,6 +84,8 @@ def test_events_come_in_order_and_end_with_the_answer(service: Service) -> None:
     events = ask(service)
     stages = [event.stage for event in events if isinstance(event, Progress)]
     assert stages == ["wait", "encode", "prefill"]
+    [read] = [event for event in events if isinstance(event, Read)]
+    assert read.usage.prompt_tokens == 9
     assert "".join(event.text for event in events if isinstance(event, Piece)) == "A red circle."
     assert [event.n_tok for event in events if isinstance(event, Piece)] == [1, 2, 3]
     assert isinstance(events[-1], Done) and events[-1].answer.text == "A red circle."
