@@ -46,9 +46,11 @@ class Accuracy:
 
 
 def windows(model: Model) -> list[list[int]]:
-    ids = [int(i) for i in model.tokenizer.encode(TEXT)]
-    assert len(ids) >= WINDOW * N_WINDOW, len(ids)
-    return [ids[i * WINDOW : (i + 1) * WINDOW] for i in range(N_WINDOW)]
+    """Each as a prompt begins: with what the model expects before a text, if anything."""
+    start = model.tokenizer.encode("", add_special=True)
+    ids, n = model.tokenizer.encode(TEXT), WINDOW - len(start)
+    assert len(ids) >= n * N_WINDOW, len(ids)
+    return [start + ids[i * n : (i + 1) * n] for i in range(N_WINDOW)]
 
 
 def accuracy(model: Model, exact: Model) -> Accuracy:
