@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from typing import get_args
 
 import numpy as np
 
@@ -11,8 +12,7 @@ from llm.context import Context
 from llm.errors import ModelError, UsageError
 from llm.generate import generate
 from llm.gguf import GGUF
-from llm.kernels import Precision
-from llm.kernels.operands import F32, I32
+from llm.kernels.operands import F32, I32, Precision
 from llm.models import Arch
 from llm.sampling import Sampler, Sampling
 from llm.span import tokens
@@ -73,7 +73,7 @@ def load(
     threads    0: as many as there are physical cores
     n_ubatch   rows that go through the layers at once, at most `n_batch`
     kv_type    how keys and values are kept: "f16" or "f32"
-    precision  "exact" computes in float32 whatever the weights' format
+    precision  "exact" computes in float32 whatever the weights' format, "fast" reads prompts in 8 bits
     """
     least = {"n_ctx": 0, "threads": 0, "n_batch": 1, "n_ubatch": 1}
     for name, value in zip(least, (n_ctx, threads, n_batch, n_ubatch)):
@@ -81,8 +81,9 @@ def load(
             raise UsageError(f"{name} is {value}, expected {least[name]} or more")
     if kv_type not in ("f16", "f32"):
         raise UsageError(f"cache type is {kv_type!r}, expected 'f16' or 'f32'")
-    if precision not in ("auto", "exact"):
-        raise UsageError(f"precision is {precision!r}, expected 'auto' or 'exact'")
+    if precision not in get_args(Precision):
+        known = ", ".join(get_args(Precision))
+        raise UsageError(f"precision is {precision!r}, expected one of {known}")
     gguf = GGUF(path)
     k = kernels.load()
     k.set_threads(threads)

@@ -11,8 +11,8 @@ import numpy as np
 
 from llm.errors import ModelError
 from llm.gguf import GGUF, Tensor
-from llm.kernels import Kernels, Precision
-from llm.kernels.operands import F32, Embedding, Linear, Norm
+from llm.kernels import Kernels
+from llm.kernels.operands import F32, Embedding, Linear, Norm, Precision
 
 
 class Weights:

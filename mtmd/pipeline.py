@@ -18,8 +18,7 @@ from llm.chat.reasoning import ReasoningSplitter, opened
 from llm.errors import ModelError, UsageError
 from llm.generate import TextStream, generate
 from llm.gguf import GGUF
-from llm.kernels import Precision
-from llm.kernels.operands import F32, I32
+from llm.kernels.operands import F32, I32, Precision
 from llm.model import Model
 from llm.sampling import Sampler, Sampling
 from llm.span import Span

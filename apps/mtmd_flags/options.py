@@ -45,8 +45,8 @@ class ModelOptions:
     cache_type_v: Literal["f16", "f32"] = flag(
         "machine", "-ctv --cache-type-v", "f16", "TYPE", "values, of the same type as the keys", "f16", "f32"
     )
-    precision: Literal["auto", "exact"] = flag(
-        "machine", "--precision", "auto", "auto|exact", "exact: all in float32", "auto", "exact"
+    precision: Literal["fast", "auto", "exact"] = flag(
+        "machine", "--precision", "auto", "fast|auto|exact", "8 bits .. float32", "fast", "auto", "exact"
     )
     compat: Literal["authors", "peer"] = flag(
         "machine", "--compat", "authors", "authors|peer", "prepare media as they do", "authors", "peer"

@@ -8,13 +8,23 @@ are new arrays unless `out` is given (`out` may be the residual).
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 from llm.errors import UsageError
 from llm.gguf import Tensor
-from llm.kernels.operands import F32, I32, Act, Embedding, KvRows, Linear, Norm, Rope, Router, Visible
-
-Precision = Literal["auto", "exact"]  # auto: int8 or bf16 dot products, by weight type; exact: all float32
+from llm.kernels.operands import (
+    F32,
+    I32,
+    Act,
+    Embedding,
+    KvRows,
+    Linear,
+    Norm,
+    Precision,
+    Rope,
+    Router,
+    Visible,
+)
 
 
 class Kernels(Protocol):

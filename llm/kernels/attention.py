@@ -7,9 +7,8 @@ from llm.kernels.attention_amx import ROWS, blocks_amx
 from llm.kernels.attention_blocks import blocks
 from llm.kernels.attention_few import attended
 from llm.kernels.jit import numba
-from llm.kernels.matmul import WORK
 from llm.kernels.operands import F32, KvRows, Visible
-from llm.kernels.tasks import Calls, recording, submit
+from llm.kernels.tasks import WORK, Calls, recording, submit
 
 FEW = 16  # lanes in use (queries times heads of a group) from which a block of lanes is the faster way
 

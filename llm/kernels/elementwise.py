@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from llm.kernels.matmul_ends import put
-from llm.kernels.operands import F32
+from llm.kernels.matmul_ends import ACTS, activate, put
+from llm.kernels.operands import F32, Act
 from llm.kernels.simd import load_f32_part, peek_f32, splat_f32, tanh_f32
 from llm.kernels.tasks import Calls, Task, fields_of, number_of, submit
 
@@ -20,12 +20,17 @@ def add(x: F32, y: F32, *, out: F32 | None = None) -> F32:
 
 
 def mul(x: F32, y: F32, *, out: F32 | None = None) -> F32:
+    return activated(None, x, y, out)
+
+
+def activated(act: Act | None, x: F32, y: F32, out: F32 | None = None) -> F32:
+    """act(x) * y, [n_tok, n]; any of them may be a slice of a larger array."""
     assert x.shape == y.shape and x.ndim == 2, (x.shape, y.shape)
     out = np.empty(x.shape, np.float32) if out is None else out
     steps = [a.strides[0] for a in (x, y, out)]
     assert all(a.strides[1] == 4 for a in (x, y, out)), (x.strides, y.strides, out.strides)
     calls = Calls()
-    calls.add(MUL, len(x), *map(calls.address, (x, y, out)), *steps, x.shape[1])
+    calls.add(MUL, len(x), *map(calls.address, (x, y, out)), *steps, x.shape[1], ACTS[act])
     submit(calls)
     return out
 
@@ -55,11 +60,11 @@ def ADD(i, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
 
 @Task
 def MUL(t, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
-    x, y, out, x_step, y_step, out_step, n = fields_of(fields, 7)
+    x, y, out, x_step, y_step, out_step, n, act = fields_of(fields, 8)
     x, y, out = x + t * x_step, y + t * y_step, out + t * out_step
     for k in range(0, n, 16):
         m = min(16, n - k)
-        put(load_f32_part(x + 4 * k, m) * load_f32_part(y + 4 * k, m), m, 0, out + 4 * k)
+        put(activate(act, load_f32_part(x + 4 * k, m)) * load_f32_part(y + 4 * k, m), m, 0, out + 4 * k)
 
 
 @Task

@@ -1,6 +1,6 @@
 """Weight matrices and what multiplies by them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,19 +8,11 @@ from numpy.typing import NDArray
 
 from llm.gguf import GgmlType, Tensor
 from llm.kernels import amx
-from llm.kernels.jit import numba
-from llm.kernels.matmul_ends import ACTS
+from llm.kernels.elementwise import activated
 from llm.kernels.matmul_few import multiplied, prepared
-from llm.kernels.matmul_kernels import (
-    gate_rows,
-    many_rows_amx,
-    many_rows_bf16,
-    many_rows_f32,
-    many_rows_int8,
-    work_bytes,
-)
+from llm.kernels.matmul_many import AMX, BF16, EXACT, INT8, INT15, Arithmetic, multiplied_many
 from llm.kernels.matmul_pack import packed, unpacked
-from llm.kernels.operands import F32, I32, Act, Embedding, Linear, Norm
+from llm.kernels.operands import F32, I32, Act, Embedding, Linear, Norm, Precision
 from llm.kernels.quants import BLOCK_FORMATS, COLUMN_BYTES, ROWS, group_bytes
 from llm.kernels.simd_dot import NATIVE_BF16, NATIVE_DOT4
 from llm.kernels.tasks import Calls, address_of, aligned, not_repeatable, submit
@@ -28,22 +20,18 @@ from llm.kernels.tasks import Calls, address_of, aligned, not_repeatable, submit
 U8 = NDArray[np.uint8]
 PACKABLE = BLOCK_FORMATS.keys() | COLUMN_BYTES.keys()
 FAST_BF16 = NATIVE_BF16 and not amx.IN_PROCESSOR  # Intel's vectors do 80 GFLOPS so, and 145 in float32
-# Up to how many rows of x weights are better multiplied as they are than unpacked first.
-FEW = {many_rows_amx: 8, many_rows_int8: 3, many_rows_bf16: 4, many_rows_f32: 4}
-NO_ROW = np.zeros(0, np.float32)  # stands for an operand that is not there
-NO_ROWS = np.zeros((0, 0), np.float32)
 
 
 @dataclass(frozen=True)
 class PackedLinear(Linear):
-    """Groups of 16 rows; `groups` int64 [n_group, 5] is the table that `matmul_kernels` describes."""
+    """Groups of 16 rows; `groups` int64 [n_group, 5] is the table that `matmul_many` describes."""
 
     n_in: int
     n_out: int
     groups: NDArray[np.int64]
     kept: tuple[U8 | F32, ...]  # the memory that addresses in `groups` point to
     few: int  # up to this many rows of x are multiplied as `matmul_few` does
-    many: Callable[..., None]  # the kernel for more
+    many: Arithmetic  # for more
     in_pairs: bool  # whether group i of the first half of outputs has its partner in group i of the second
 
 
@@ -56,7 +44,7 @@ class TensorTable(Embedding):
     tensor: Tensor
 
 
-def load_linear(tensors: Sequence[Tensor], bias: F32 | None = None, precision: str = "auto") -> Linear:
+def load_linear(tensors: Sequence[Tensor], bias: F32 | None = None, precision: Precision = "auto") -> Linear:
     parts = [_pack(t) for t in tensors]
     n_in = {int(np.prod(t.shape[1:], dtype=np.int64)) for t in tensors}
     assert len(n_in) == 1, [(t.name, t.shape) for t in tensors]
@@ -70,8 +58,8 @@ def load_linear(tensors: Sequence[Tensor], bias: F32 | None = None, precision: s
         groups[:, 4] = address_of(bias) + 4 * groups[:, 2]
         kept.append(bias)
     formats = set(groups[:, 0].tolist())
-    many = many_rows_f32 if precision == "exact" else _arithmetic(formats)
-    few = 0 if precision == "exact" and formats & BLOCK_FORMATS.keys() else FEW[many]
+    many = _arithmetic(formats, precision)
+    few = 0 if precision == "exact" and formats & BLOCK_FORMATS.keys() else many.few
     return PackedLinear(n_in.pop(), n_out, groups, tuple(kept), few, many, _in_pairs(groups, n_out))
 
 
@@ -110,12 +98,12 @@ def linear(
 
 def gated(x: F32, w: Linear, act: Act, *, norm: Norm | None = None) -> F32:
     assert isinstance(w, PackedLinear)
-    out = np.empty((len(x), w.n_out // 2), np.float32)
-    if w.in_pairs:
-        _multiply(x, w, norm, act, True, None, out)
-    else:
-        not_repeatable()
-        gate_rows(linear(x, w, norm=norm), ACTS[act], out)
+    n = w.n_out // 2
+    if not w.in_pairs:
+        y = linear(x, w, norm=norm)
+        return activated(act, y[:, :n], y[:, n:])
+    out = np.empty((len(x), n), np.float32)
+    _multiply(x, w, norm, act, True, None, out)
     return out
 
 
@@ -131,30 +119,9 @@ def _multiply(
         submit(calls)
         return
     not_repeatable()
-    weight, bias, eps, center = NO_ROW, NO_ROW, 0.0, False
-    if norm is not None:
-        weight, bias = norm.weight, NO_ROW if norm.bias is None else norm.bias
-        eps, center = norm.eps, norm.center
-    n_thread = numba.get_num_threads()
-    work = WORK.address(work_bytes(n_tok, n_in, n_thread))
-    before = NO_ROWS if residual is None else residual
-    w.many(x, weight, bias, eps, center, w.groups, ACTS[act], gated, before, out, work, n_thread)
-
-
-class Work:
-    """Scratch memory of the kernels; it grows and is kept, for fresh pages cost as much as products do."""
-
-    def __init__(self) -> None:
-        self._memory = aligned(0)
-        self._address = 0
-
-    def address(self, n_bytes: int) -> int:
-        """Of at least `n_bytes`."""
-        if n_bytes > self._memory.nbytes:
-            self._memory = aligned(n_bytes)
-            self._memory[64:128] = amx.TILES
-            self._address = address_of(self._memory)
-        return self._address
+    calls = Calls()
+    multiplied_many(calls, w.many, x, norm, w.groups, act, gated, residual, out)
+    calls.play()
 
 
 class Arena:
@@ -190,15 +157,17 @@ def _pack(t: Tensor) -> tuple[NDArray[np.int64], U8]:
     return table, memory
 
 
-def _arithmetic(formats: set[int]) -> Callable[..., None]:
-    """The fastest kernel for many rows that keeps to the precision of these formats."""
-    if int(GgmlType.F32) in formats:
-        return many_rows_f32
+def _arithmetic(formats: set[int], precision: Precision) -> Arithmetic:
+    """The fastest way with many rows that keeps to the precision of these formats, or to that asked for."""
+    if precision == "exact" or int(GgmlType.F32) in formats:
+        return EXACT
     if amx.available():
-        return many_rows_amx
-    if NATIVE_DOT4 and formats <= BLOCK_FORMATS.keys():
-        return many_rows_int8
-    return many_rows_bf16 if FAST_BF16 else many_rows_f32
+        return AMX
+    if precision == "fast" and NATIVE_DOT4 and formats <= BLOCK_FORMATS.keys():
+        return INT8
+    if FAST_BF16:
+        return BF16
+    return INT15 if NATIVE_DOT4 and formats <= BLOCK_FORMATS.keys() else EXACT
 
 
 def _in_pairs(groups: NDArray[np.int64], n_out: int) -> bool:
@@ -211,4 +180,4 @@ def _padded(n: int, unit: int = 32) -> int:
     return -(-n // unit) * unit
 
 
-WORK, ARENA = Work(), Arena()
+ARENA = Arena()

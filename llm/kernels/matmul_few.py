@@ -1,7 +1,7 @@
 """Products of few rows, as calls of tasks: what decoding is made of.
 
 The rows are brought into the form that is multiplied, then the groups of weights are taken in turn; the table
-of groups is the one that `matmul_kernels` describes, here by address.
+of groups is the one that `matmul_many` describes, here by address.
 """
 
 from typing import TYPE_CHECKING

@@ -4,11 +4,12 @@ Each exists once, for weights unpacked into panels (see `matmul_panels`), with a
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from numba import types
 
-from llm.kernels.matmul_ends import INT8_BYTES
+from llm.kernels.matmul_ends import INT8_BYTES, INT15_BYTES
 from llm.kernels.simd import i32
 from llm.kernels.simd_dot import dot2_bf16, dot4
 from llm.kernels.simd_ir import ADDRESS, F32X16, U8X64, U32X16, Value, Variable, emitted
@@ -56,43 +57,43 @@ def _bf16_block(sums: Sums, rows: list[Value], panels: list[Value]) -> None:
                 total.set(dot2_bf16(total.get(), w[j], x))
 
 
-def _int8_block(sums: Sums, rows: list[Value], panels: list[Value]) -> None:
-    """x as `int8_row` leaves it."""
-    dots = _int8_dots(rows, panels)
-    scales, leasts = ([(p + at).load(F32X16) for p in panels] for at in (512, 640))
-    for i, row in enumerate(rows):
-        x_scale, x_sum = (row + 32).spread(), (row + 44).spread()
-        for j in (0, 1):
-            low, high = dots[i][j]
-            sums[i][j].add((low + high).to_f32(), scales[j] * x_scale)
-            sums[i][j].add(leasts[j], x_sum)
-
-
-def _int8_block_in_halves(sums: Sums, rows: list[Value], panels: list[Value]) -> None:
-    """The same where columns 16..31 have scales of their own."""
-    dots = _int8_dots(rows, panels)
+def _int_block(n_part: int, halves: bool, sums: Sums, rows: list[Value], panels: list[Value]) -> None:
+    """x as `int8_row` leaves it, or in two parts as `int15_row`; with `halves` of columns scaled apart."""
+    dots = _dots(n_part, rows, panels)
     scales, leasts = ([[(p + at + 64 * h).load(F32X16) for h in (0, 1)] for p in panels] for at in (512, 640))
     for i, row in enumerate(rows):
-        x_scale, x_sums = (row + 32).spread(), [(row + 36).spread(), (row + 40).spread()]
+        x_scale, *x_sums, x_sum = ((row + 32 * n_part + at).spread() for at in (0, 4, 8, 12))
         for j in (0, 1):
-            for h in (0, 1):
-                sums[i][j].add(dots[i][j][h].to_f32(), scales[j][h] * x_scale)
-                sums[i][j].add(leasts[j][h], x_sums[h])
+            if halves:
+                for h in (0, 1):
+                    sums[i][j].add(dots[i][j][h].to_f32(), scales[j][h] * x_scale)
+                    sums[i][j].add(leasts[j][h], x_sums[h])
+            else:
+                low, high = dots[i][j]
+                sums[i][j].add((low + high).to_f32(), scales[j][0] * x_scale)
+                sums[i][j].add(leasts[j][0], x_sum)
 
 
-def _int8_dots(rows: list[Value], panels: list[Value]) -> list[list[list[Value]]]:
+def _dots(n_part: int, rows: list[Value], panels: list[Value]) -> list[list[list[Value]]]:
     """[row][panel][half of the columns]."""
-    dots = [[[rows[0].constant(0, U32X16)] * 2 for _ in panels] for _ in rows]
+    dots = [[[[r.constant(0, U32X16)] * n_part for _ in (0, 1)] for _ in panels] for r in rows]
     for q in range(8):
         w = [(p + 64 * q).load(U8X64) for p in panels]
         for i, row in enumerate(rows):
-            x = (row + 4 * q).spread(i32).bits(U8X64)
-            for j in (0, 1):
-                dots[i][j][q // 4] = dot4(dots[i][j][q // 4], w[j], x)
-    return dots
+            for part in range(n_part):
+                x = (row + 32 * part + 4 * q).spread(i32).bits(U8X64)
+                for j in (0, 1):
+                    parts = dots[i][j][q // 4]
+                    parts[part] = dot4(parts[part], w[j], x)
+    return [
+        [[(h[0] << 7) + h[1] if n_part == 2 else h[0] for h in of_panel] for of_panel in of_row]
+        for of_row in dots
+    ]
 
 
 multiply_f32 = _multiply(8, 4, 64, _f32_column)  # a block is a column here
 multiply_bf16 = _multiply(8, 64, 1024, _bf16_block)
-multiply_int8 = _multiply(4, INT8_BYTES, PANEL_INT8_BYTES, _int8_block)
-multiply_int8_in_halves = _multiply(4, INT8_BYTES, PANEL_INT8_BYTES, _int8_block_in_halves)
+multiply_int8 = _multiply(4, INT8_BYTES, PANEL_INT8_BYTES, partial(_int_block, 1, False))
+multiply_int8_in_halves = _multiply(4, INT8_BYTES, PANEL_INT8_BYTES, partial(_int_block, 1, True))
+multiply_int15 = _multiply(2, INT15_BYTES, PANEL_INT8_BYTES, partial(_int_block, 2, False))
+multiply_int15_in_halves = _multiply(2, INT15_BYTES, PANEL_INT8_BYTES, partial(_int_block, 2, True))

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 F32 = NDArray[np.float32]
 I32 = NDArray[np.int32]
+# Of products: exact is all float32; auto is what weights of the file's types deserve; fast has many rows in
+# 8 bits where the weights have no more.
+Precision = Literal["fast", "auto", "exact"]
 Act = Literal["silu", "gelu", "gelu_erf", "gelu_quick", "relu"]  # "gelu" is the tanh form
 Score = Literal["softmax", "sigmoid"]
 RopeKind = Literal["norm", "neox"]  # norm rotates pairs (2i, 2i+1); neox rotates (i, i + n_rot/2)

@@ -147,9 +147,25 @@ def aligned(n_bytes: int) -> NDArray[np.uint8]:
     return memory[start : start + n_bytes]
 
 
+class Work:
+    """Scratch memory of tasks; it grows and is kept, for fresh pages cost as much as products do."""
+
+    def __init__(self) -> None:
+        self._memory = aligned(0)
+
+    def address(self, n_bytes: int) -> int:
+        """Of at least `n_bytes`."""
+        if n_bytes > self._memory.nbytes:
+            self._memory = aligned(n_bytes)
+        return address_of(self._memory)
+
+
 def address_of(array: NDArray[Any]) -> int:
     address: int = array.__array_interface__["data"][0]
     return address
+
+
+WORK = Work()
 
 
 @parallel_kernel

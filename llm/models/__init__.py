@@ -12,8 +12,8 @@ from llm.cache import Step
 from llm.errors import ModelError
 from llm.gguf import GGUF
 from llm.hparams import read
-from llm.kernels import Kernels, Precision
-from llm.kernels.operands import F32, I32
+from llm.kernels import Kernels
+from llm.kernels.operands import F32, I32, Precision
 from llm.weights import Weights
 
 

@@ -38,7 +38,8 @@ def tolerance(kind: str) -> float:
 def test_every_type_multiplies_like_the_reference(kind: str, n_tok: int) -> None:
     t, x = tensor(kind, 75, 512), rows(n_tok, 512)
     want = reference.linear(x, reference.load_linear([t]))
-    assert error(matmul.linear(x, matmul.load_linear([t])), want) < tolerance(kind)
+    for precision in ("auto", "fast"):
+        assert error(matmul.linear(x, matmul.load_linear([t], precision=precision)), want) < tolerance(kind)
     assert error(matmul.linear(x, matmul.load_linear([t], precision="exact")), want) < 2e-6
 
 
@@ -167,9 +168,11 @@ sys.path[:0] = {folders!r}
 from test_matmul import *
 for kind in ("F16", "BF16", "Q4_1", "Q5_0", "Q8_0", "Q3_K", "Q6_K", "IQ4_XS", "NVFP4", "IQ2_XS", "IQ1_M"):
     for n_tok in (1, 40):
-        t, x = tensor(kind, 40, 256), rows(n_tok, 256)
-        want = reference.linear(x, reference.load_linear([t]))
-        assert error(matmul.linear(x, matmul.load_linear([t])), want) < tolerance(kind), (kind, n_tok)
+        for how in ("auto", "fast"):
+            t, x = tensor(kind, 40, 256), rows(n_tok, 256)
+            want = reference.linear(x, reference.load_linear([t]))
+            got = matmul.linear(x, matmul.load_linear([t], precision=how))
+            assert error(got, want) < tolerance(kind), (kind, n_tok, how)
 """
 
 
