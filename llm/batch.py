@@ -1,6 +1,7 @@
 """Cutting spans into passes: which rows go through the layers together, and what each of them sees."""
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +12,17 @@ from llm.span import Span
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows start..stop of `span`, entering the cache from `row` on; the span starts at position `base`."""
+    """Rows start..stop of `span`, entering the cache from `row` on; the span starts at position `base`.
+
+    `lo` is the first cache row of the sequence.
+    """
 
     span: Span
     start: int
     stop: int
     row: int
     base: int
+    lo: int = 0
 
     @property
     def n_tok(self) -> int:
@@ -47,26 +52,31 @@ class Piece:
         return np.full(self.n_tok, end, np.int32)
 
 
-def cut(spans: Sequence[Span], n_max: int, row: int, pos: int) -> Iterator[list[Piece]]:
-    """Passes of at most `n_max` rows, from cache row `row` and position `pos` on.
+class Cuts:
+    """Spans on their way into a sequence whose first row is `lo`: from cache row `row`, position `pos` on."""
 
-    Spans share a pass where they can. A block whose rows all see each other is never cut: a pass grows to
-    hold one that is longer than `n_max`.
-    """
-    pieces: list[Piece] = []
-    room = n_max
-    for span in spans:
-        start = 0
-        while start < span.n_tok:
+    def __init__(self, spans: Sequence[Span], row: int, pos: int, lo: int = 0) -> None:
+        self._spans = deque(s for s in spans if s.n_tok)
+        self._start = 0  # of what is left of the first
+        self._row, self._pos, self._lo = row, pos, lo
+        self.n_left = sum(s.n_tok for s in spans)
+
+    def take(self, n_max: int) -> list[Piece]:
+        """What comes next, at most `n_max` rows; a block whose rows all see each other is never cut.
+
+        A block that is longer than `n_max` comes by itself.
+        """
+        pieces: list[Piece] = []
+        room = n_max
+        while self._spans and room > 0:
+            span, start = self._spans[0], self._start
             n_tok = min(room, span.n_tok - start) if span.causal else span.n_tok
-            if n_tok <= room or not pieces:
-                pieces.append(Piece(span, start, start + n_tok, row, pos))
-                start, row, room = start + n_tok, row + n_tok, room - n_tok
-            else:
-                room = 0
-            if room <= 0:
-                yield pieces
-                pieces, room = [], n_max
-        pos += span.n_pos
-    if pieces:
-        yield pieces
+            if n_tok > room and pieces:
+                break
+            pieces.append(Piece(span, start, start + n_tok, self._row, self._pos, self._lo))
+            self._row, self._start, room = self._row + n_tok, start + n_tok, room - n_tok
+            if self._start == span.n_tok:
+                self._spans.popleft()
+                self._start, self._pos = 0, self._pos + span.n_pos
+        self.n_left -= sum(p.n_tok for p in pieces)
+        return pieces

@@ -26,6 +26,7 @@ class Step:
     lo    int32 [n_tok], the first cache row of the sequence that each belongs to
     hi    int32 [n_tok], each sees the cache rows before hi
     kv    the cache, layer by layer
+    n_ctx the most rows that a sequence can have
     deep  float32 [n_tok, n_embd] each, to add after the first layers: what rows of media bring for these
 
     What a model derives from these it gets from here. When the step moves on to other rows, these arrays and
@@ -39,13 +40,9 @@ class Step:
     hi: I32
     n_want: int
     kv: Sequence[KvRows]
+    n_ctx: int
     deep: Sequence[F32] = ()
     _derived: dict[object, tuple[Callable[["Step"], Arrays], Arrays]] = field(default_factory=dict)
-
-    @property
-    def n_ctx(self) -> int:
-        """Rows that the cache has room for."""
-        return len(self.kv[0].k[0])
 
     def visible(self, window: int = 0) -> Visible:
         """The rows that each new row sees; with `window`, only that many up to and including itself."""
@@ -70,9 +67,9 @@ class Step:
             self._derived[name] = make, make(self)
         return self._derived[name][1]
 
-    def move(self, ids: ArrayLike, pos: ArrayLike, at: ArrayLike, hi: ArrayLike) -> None:
+    def move(self, ids: ArrayLike, pos: ArrayLike, at: ArrayLike, lo: ArrayLike, hi: ArrayLike) -> None:
         """On to other rows, as many as these."""
-        self.ids[...], self.pos[...], self.at[...], self.hi[...] = ids, pos, at, hi
+        self.ids[...], self.pos[...], self.at[...], self.lo[...], self.hi[...] = ids, pos, at, lo, hi
         for make, arrays in self._derived.values():
             for old, new in zip(arrays, make(self)):
                 old[...] = new

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from llm.gguf import GgmlType, Tensor
 from llm.kernels import amx
 from llm.kernels.elementwise import activated
+from llm.kernels.interrupt import checkpoint
 from llm.kernels.matmul_few import multiplied, prepared
 from llm.kernels.matmul_many import AMX, BF16, EXACT, INT8, INT15, Arithmetic, multiplied_many
 from llm.kernels.matmul_pack import packed, unpacked
@@ -112,16 +113,14 @@ def _multiply(
 ) -> None:
     n_tok, n_in = x.shape
     assert n_in == w.n_in, (x.shape, w.n_in)
+    calls = Calls()
     if n_tok <= w.few:
-        calls = Calls()
         rows = prepared(calls, x, norm)
         multiplied(calls, rows, w, act, gated, residual, out)
-        submit(calls)
-        return
-    not_repeatable()
-    calls = Calls()
-    multiplied_many(calls, w.many, x, norm, w.groups, act, gated, residual, out)
-    calls.play()
+    else:
+        checkpoint()
+        multiplied_many(calls, w.many, x, norm, w.groups, act, gated, residual, out)
+    submit(calls)
 
 
 class Arena:

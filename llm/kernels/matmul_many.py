@@ -275,7 +275,7 @@ def multiplied_many(
     n_block, n_thread = -(-n_in // 32), numba.get_num_threads()
     row, area = n_block * how.x_bytes, OUT_BYTES + 2 * n_block * how.panel_bytes
     n_row_bytes = -(-n_tok // 32) * 32 * row
-    rows = WORK.address(n_row_bytes + n_thread * area)
+    rows = calls.address(WORK.take(n_row_bytes + n_thread * area))
     areas = rows + n_row_bytes
     before = (None, None, 0.0, False) if norm is None else (norm.weight, norm.bias, norm.eps, norm.center)
     calls.add(how.prepare, -(-n_tok // CHUNK), x, n_tok, n_in, *before, rows, areas, area)

@@ -8,6 +8,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from llm.gguf import Tensor
+from llm.kernels.interrupt import checkpoint
 from llm.kernels.operands import F32, I32, Act, Embedding, KvRows, Linear, Norm, Rope, Router, Visible
 
 
@@ -65,6 +66,7 @@ def linear(
 ) -> F32:
     assert isinstance(w, DenseLinear)
     assert x.shape[-1] == w.n_in, (x.shape, w.n_in)
+    checkpoint()
     y = (_norm(x, norm) if norm else x) @ w.weight.T
     if w.bias is not None:
         y = y + w.bias
@@ -174,21 +176,31 @@ def record(run: Callable[[], F32]) -> Callable[[], F32]:
 
 def attention(q: F32, kv: KvRows, visible: Visible, scale: float, *, softcap: float = 0.0) -> F32:
     n_tok, n_head, d = q.shape
-    n_rows, group = int(visible.hi.max(initial=0)), n_head // kv.k.shape[0]
-    row = np.arange(n_rows)
-    seen = (row >= visible.lo[:, None]) & (row < visible.hi[:, None])  # [n_tok, n_rows]
     out = np.zeros_like(q)
-    for h in range(n_head):
-        k, v = (a[h // group, :n_rows].astype(np.float32) for a in (kv.k, kv.v))
-        score = q[:, h] @ k.T * np.float32(scale)  # [n_tok, n_rows]
-        if softcap:
-            score = np.tanh(score / softcap) * np.float32(softcap)
-        score = np.where(seen, score, -np.inf)
-        top = np.max(score, axis=1, keepdims=True, initial=np.float32(-3e38))
-        p = np.exp(score - top)
-        total = p.sum(axis=1, keepdims=True)
-        out[:, h] = p @ v / np.where(total > 0, total, 1)
+    for start, stop in stretches(visible):
+        lo, hi = visible.lo[start:stop], visible.hi[start:stop]
+        first, last = int(lo.min()), max(int(hi.max()), int(lo.min()))
+        row = np.arange(first, last)
+        seen = (row >= lo[:, None]) & (row < hi[:, None])  # [n, n_rows]
+        for h in range(n_head):
+            k, v = (a[h * len(a) // n_head, first:last].astype(np.float32) for a in (kv.k, kv.v))
+            score = q[start:stop, h] @ k.T * np.float32(scale)  # [n, n_rows]
+            if softcap:
+                score = np.tanh(score / softcap) * np.float32(softcap)
+            score = np.where(seen, score, -np.inf)
+            top = np.max(score, axis=1, keepdims=True, initial=np.float32(-3e38))
+            p = np.exp(score - top)
+            total = p.sum(axis=1, keepdims=True)
+            out[start:stop, h] = p @ v / np.where(total > 0, total, 1)
     return out.reshape(n_tok, n_head * d)
+
+
+def stretches(visible: Visible) -> list[tuple[int, int]]:
+    """Start and stop of queries that stand together and see rows in common: those of one sequence."""
+    lo, hi = visible.lo, visible.hi
+    apart = (hi[1:] <= lo[:-1]) | (hi[:-1] <= lo[1:])
+    ends = [*(np.flatnonzero(apart) + 1).tolist(), len(lo)]
+    return list(zip([0, *ends[:-1]], ends))
 
 
 def patches(pixels: F32, size: int) -> F32:

@@ -155,9 +155,13 @@ class Work:
 
     def address(self, n_bytes: int) -> int:
         """Of at least `n_bytes`."""
+        return address_of(self.take(n_bytes))
+
+    def take(self, n_bytes: int) -> NDArray[np.uint8]:
+        """At least `n_bytes`; a recording that points to them has to keep the array."""
         if n_bytes > self._memory.nbytes:
             self._memory = aligned(n_bytes)
-        return address_of(self._memory)
+        return self._memory
 
 
 def address_of(array: NDArray[Any]) -> int:

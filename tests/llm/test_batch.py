@@ -3,8 +3,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm.batch import cut
+from llm.batch import Cuts, Piece
 from llm.span import Span, media, tokens
+
+
+def cut(spans: list[Span], n_max: int, row: int, pos: int) -> list[list[Piece]]:
+    """All passes."""
+    cuts, passes = Cuts(spans, row, pos), []
+    while cuts.n_left:
+        passes.append(cuts.take(n_max))
+    return passes
 
 
 def block(n_tok: int, causal: bool = False) -> Span:

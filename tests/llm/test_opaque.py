@@ -66,7 +66,7 @@ def logits(path: Path, k: Kernels) -> F32:
     kv = new_cache(arch.kv_shapes, 8, "f16")
     for row, n in ((0, 5), (5, 1)):
         own = np.arange(row, row + n, dtype=np.int32)
-        step = Step(own, np.broadcast_to(own, (arch.n_axis, n)), own, 0 * own, own + np.int32(1), 1, kv)
+        step = Step(own, np.broadcast_to(own, (arch.n_axis, n)), own, 0 * own, own + np.int32(1), 1, kv, 8)
         x = arch.forward(arch.embed(own + np.int32(3)), step)
     result: F32 = bare(arch.logits(x[-1:]))
     return result

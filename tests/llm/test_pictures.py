@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from llm import models
-from llm.batch import cut
+from llm.batch import Cuts
 from llm.context import Context
 from llm.gguf import GGUF
 from llm.kernels import Kernels, reference
@@ -43,7 +43,9 @@ def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def positions(spans: list[Span], n_ubatch: int = 512) -> list[list[int]]:
     """Time, height and width of all rows."""
-    pieces = [p for pieces in cut(spans, n_ubatch, 0, 0) for p in pieces]
+    cuts, pieces = Cuts(spans, 0, 0), []
+    while cuts.n_left:
+        pieces += cuts.take(n_ubatch)
     axes: list[list[int]] = np.concatenate([p.pos(4) for p in pieces], axis=1)[:3].tolist()
     return axes
 
@@ -120,7 +122,7 @@ def test_rows_of_a_block_see_each_other_where_there_is_a_window_b074(tmp_path: P
         for r in (rows, other):
             c = context(path)
             c.decode(grid_span((2, 3), r, "gemma4"), "none")
-            kv.append(c._kv[-1].k[:, 0])
+            kv.append(c._decoder.kv[-1].k[:, 0])
         assert np.array_equal(*kv) == same
 
 

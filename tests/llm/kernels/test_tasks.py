@@ -71,12 +71,24 @@ def test_threads_wait_for_the_call_before() -> None:
         np.testing.assert_array_equal(play(), want)
 
 
-@pytest.mark.parametrize("n_tok", [100, 9])
-def test_what_works_on_many_rows_is_run_again_instead(n_tok: int) -> None:
-    w, x = weights(fast, np.random.default_rng(0), N, N), np.ones((n_tok, N), np.float32)
+@pytest.mark.parametrize("n_tok", [9, 100])
+def test_products_of_many_rows_are_recorded_too(n_tok: int) -> None:
+    """Also when the memory that they work in has moved since."""
+    rng = np.random.default_rng(0)
+    w, x = weights(fast, rng, N, N), np.zeros((n_tok, N), np.float32)
+    play = fast.record(lambda: fast.linear(x, w))
+    x[:] = rng.standard_normal(x.shape)
+    want = fast.linear(x, w)
+    fast.linear(np.zeros((4000, N), np.float32), w)
+    np.testing.assert_array_equal(play(), want)
+
+
+def test_what_cannot_be_recorded_is_run_again_instead() -> None:
+    table = Tensor("t", GgmlType.F64, (3, 4), np.arange(12.0).view(np.uint8))
+    embedding, ids = fast.load_embedding(table), np.zeros(1, np.int32)
 
     def run() -> F32:
-        return fast.linear(x, w)
+        return fast.embed(embedding, ids)
 
     assert fast.record(run) == run
     run()  # and nothing is recorded any more
