@@ -5,11 +5,13 @@ rows hold, token by token and medium by medium, so that the next prompt computes
 """
 
 import logging
+import os
 from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
 
+from llm import session
 from llm.cache import KvType
 from llm.decoder import Decoder, Part
 from llm.kernels.operands import F32
@@ -56,6 +58,14 @@ class Context:
     def reusable(self, spans: Sequence[Span]) -> int:
         """How many rows of the cache `prefill(spans)` would keep."""
         return self._slot.rows_of(self._slot.common(spans))
+
+    def save(self, path: str | os.PathLike[str], model: str) -> None:
+        """Keep the sequence in a file, under `session.fingerprint` of the model. Raises SessionError."""
+        session.save(path, self._decoder, self._slot, model)
+
+    def load(self, path: str | os.PathLike[str], model: str) -> None:
+        """Have the sequence of a file. Raises SessionError: damaged, too long, of another model."""
+        session.load(path, self._decoder, self._slot, model)
 
     def prefill(self, spans: Sequence[Span], progress: Progress | None = None) -> F32:
         """Make the cache hold exactly `spans`; gives the logits after their last row, [1, n_vocab].

@@ -27,7 +27,7 @@ class Decoder:
     """The model `arch` and its cache: `slots` of `n_ctx` rows each. Rows never used take no memory."""
 
     def __init__(self, arch: Arch, n_ctx: int, n_slot: int = 1, kv_type: KvType = "f16") -> None:
-        self.arch, self.n_ctx = arch, n_ctx
+        self.arch, self.n_ctx, self.kv_type = arch, n_ctx, kv_type
         self.kv = new_cache(arch.kv_shapes, n_slot * n_ctx, kv_type)
         self.slots = [Slot(i * n_ctx, n_ctx) for i in range(n_slot)]
         self._replays: dict[int, _Replay] = {}

@@ -21,6 +21,7 @@ from llm.gguf import GGUF
 from llm.kernels.operands import F32, I32, Precision
 from llm.model import Model
 from llm.sampling import Sampler, Sampling
+from llm.session import fingerprint
 from llm.span import Span
 from mtmd import projector, prompt
 from mtmd.answer import Answer, Timings, Usage
@@ -53,10 +54,11 @@ class Pipeline:
         projectors: Mapping[Kind, Projector[Any]],
         template: ChatTemplate,
         load_seconds: float = 0.0,
+        mmproj: GGUF | None = None,
     ) -> None:
         self.model, self.projectors, self.template = model, projectors, template
         self.kinds = tuple(projectors)
-        self._load_seconds = load_seconds
+        self._load_seconds, self._mmproj = load_seconds, mmproj
         self._rows = RowCache()
         self._answer: Answer | None = None
 
@@ -161,6 +163,22 @@ class Pipeline:
             splitter,
         )
         return self._answer
+
+    def save_session(self, path: PathLike) -> None:
+        """Keep in a file what the context holds of questions, media and answers. Raises SessionError."""
+        self.model.context.save(path, self._fingerprint())
+
+    def load_session(self, path: PathLike) -> None:
+        """Go on from a file: prompts that begin as it does need no reading again, nor their media encoding.
+
+        Raises SessionError: it is damaged, does not fit the context, or belongs to another model or mmproj.
+        """
+        if self._answer:
+            self._answer.close()
+        self.model.context.load(path, self._fingerprint())
+
+    def _fingerprint(self) -> str:
+        return fingerprint(self.model.gguf, *([self._mmproj] if self._mmproj else []))
 
     def describe(self, image: Source, prompt: str = "Describe this image.") -> str:
         """The model's likeliest answer to `prompt` about a picture."""
@@ -272,8 +290,9 @@ def load(
         model, mmproj = embedded()
     text = llm.load(model, n_ctx, threads, n_batch, n_ubatch, kv_type, precision)
     projectors: dict[Kind, Projector[Any]] = {}
-    if mmproj is not None:
-        projectors = projector.load(GGUF(mmproj), kernels.load(), compat, precision)
+    file = None if mmproj is None else GGUF(mmproj)
+    if file:
+        projectors = projector.load(file, kernels.load(), compat, precision)
     for p in projectors.values():
         n_embd = text.arch.n_embd * text.arch.n_level
         if p.n_embd != n_embd:
@@ -281,7 +300,7 @@ def load(
             expected = f"{os.fspath(model)} takes {n_embd}"
             raise ModelError(f"{found}, {expected}: an mmproj must belong to its text model")
     template = ChatTemplate.from_gguf(text.gguf, text.tokenizer, chat_template)
-    return Pipeline(text, projectors, template, time.perf_counter() - start)
+    return Pipeline(text, projectors, template, time.perf_counter() - start, file)
 
 
 def embedded() -> tuple[Path, Path]:

@@ -91,6 +91,16 @@ class Options(ModelOptions, SamplingOptions):
     reasoning_budget: Literal["-1", "0"] = flag(
         "answer", "--reasoning-budget", "-1", "N", "0 = ask for no thoughts, -1 = no limit", "-1", "0"
     )
+    prompt_cache: str | None = flag(
+        "machine",
+        "--prompt-cache",
+        None,
+        "FILE",
+        "keep what was read here, and go on from it (default: none)",
+    )
+    prompt_cache_ro: bool = switch(
+        "machine", "--prompt-cache-ro", "", False, "leave the file of --prompt-cache as it is"
+    )
     json: bool = switch("output", "--json", "", False, "print one JSON object instead of the text")
     verbose: bool = switch(
         "output", "-v --verbose --log-verbose", "", False, "receipts, timings, tracebacks on stderr"

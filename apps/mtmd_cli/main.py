@@ -78,9 +78,12 @@ def _run(options: Options, console: Console) -> None:
 
     if options.logprobs >= 0 and not options.json:
         raise UsageError("--logprobs needs --json, which has the room for them")
+    if options.prompt_cache_ro and not options.prompt_cache:
+        raise UsageError("--prompt-cache-ro needs --prompt-cache, which names the file")
     sampling = sampling_of(options, options.logprobs)
     request = gather(options, console)
-    turn = Turn(_load(options, console), sampling, options, console, output)
+    pipeline = _load(options, console)
+    turn = Turn(pipeline, sampling, options, console, output)
     if request.content is not None:
         turn.run([*request.opening(), {"role": "user", "content": request.content}])
     else:
@@ -88,6 +91,8 @@ def _run(options: Options, console: Console) -> None:
 
         signal.signal(signal.SIGINT, signal.default_int_handler)
         Chat(request, turn, console).run()
+    if options.prompt_cache and not options.prompt_cache_ro:
+        pipeline.save_session(options.prompt_cache)
 
 
 def _load(options: Options, console: Console) -> Pipeline:
@@ -97,7 +102,10 @@ def _load(options: Options, console: Console) -> Pipeline:
     if kernels_are_cold():
         console.note("compiling kernels (once, it takes less than a minute)")
     console.progress("loading the model")
-    return load(options, progress=not options.quiet)
+    pipeline = load(options, progress=not options.quiet)
+    if options.prompt_cache and os.path.exists(options.prompt_cache):
+        pipeline.load_session(options.prompt_cache)
+    return pipeline
 
 
 def _leave(*_: object) -> NoReturn:

@@ -355,3 +355,25 @@ def test_a_full_context_is_said_and_the_answer_kept(run: Run) -> None:
 def test_traceback_only_with_verbose(run: Run) -> None:
     assert "Traceback" not in run("-p", "x", "-m", "/no/such")[2]
     assert "Traceback" in run("-p", "x", "-m", "/no/such", "-v")[2]
+
+
+def test_a_prompt_cache_goes_on_without_encoding_b065(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "session"
+    ask = ("--image", "{s}/star.jpg", "--temp", "0", "--json", "--prompt-cache", str(file))
+    first, second = (json.loads(run(*ask)[1]) for _ in range(2))
+    assert first["text"] == second["text"]
+    assert first["usage"]["cached"] == 0
+    assert second["usage"]["cached"] == second["usage"]["prompt_tokens"] - 1
+
+
+def test_a_prompt_cache_of_another_model_is_an_error(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "session"
+    model = str(make_text_gguf(tmp_path / "m.gguf"))
+    assert (
+        run("-m", model, "-p", "a", "-n", "1", "--chat-template", "chatml", "--prompt-cache", str(file))[0]
+        == 0
+    )
+    status, out, err = run("--image", "{s}/star.jpg", "--prompt-cache", str(file))
+    assert (status, out) == (1, "") and "a session of another model or mmproj" in err
+    status, _, err = run("--image", "{s}/star.jpg", "--prompt-cache-ro")
+    assert status == 2 and "--prompt-cache-ro needs --prompt-cache" in err
