@@ -84,11 +84,11 @@ def JOIN(i, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
 
 @inline
 def _n_part(n_tok, n_head_kv, d, lo, hi):  # type: ignore[no-untyped-def]
-    """How many parts the rows of a query are cut into."""
+    """How many parts the rows of a query are cut into: fewer where threads have queries enough to share."""
     n_seen = 0
     for t in range(n_tok):
         n_seen += max(peek_i32(hi + 4 * t) - peek_i32(lo + 4 * t), 0)
-    return max(1, min(PARTS, n_seen * n_head_kv * d // ALONE))
+    return max(1, min(PARTS, 2 * PARTS // n_tok, n_seen // n_tok * n_head_kv * d // ALONE))
 
 
 @inline

@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from llm.kernels.jit import inline
+from llm.kernels.jit import inline, numba
 from llm.kernels.matmul_ends import ACTS, INT15_BYTES, activate, int15_row, norm_row, put
-from llm.kernels.matmul_rows import product
+from llm.kernels.matmul_rows import TOGETHER, product, products
 from llm.kernels.operands import F32, Act, Norm
 from llm.kernels.quants import ROWS
-from llm.kernels.simd import load_f32_part, peek_i64
+from llm.kernels.simd import load_f32, load_f32_part, peek_i64, store_f32
 from llm.kernels.tasks import Calls, Task, aligned, fields_of, number_of
 
 if TYPE_CHECKING:
     from llm.kernels.matmul import PackedLinear
 
 BLOCK_BYTES = 128 + INT15_BYTES  # of 32 numbers of a prepared row: float32, then (after all of these) 15 bits
+SUMS_BYTES = 2 * TOGETHER * 64  # of a thread
 ENTRY_BYTES = 40  # of the table of groups
 GRAIN = 24_000  # products of a task, a microsecond of work; but
 MOST = 32  # tasks are enough
@@ -56,8 +57,9 @@ def multiplied(
     n_group = len(w.groups) // 2 if gated else len(w.groups)
     each = grain(n_group, n_tok * w.n_in)
     task = MULTIPLY_GATED if gated else MULTIPLY
+    scratch = aligned(numba.config.NUMBA_NUM_THREADS * SUMS_BYTES)
     fields = (w.groups, n_group, each, rows, n_tok, n_block, ACTS[act], residual, out, out.shape[1])
-    calls.add(task, -(-n_group // each), *fields)
+    calls.add(task, -(-n_group // each), *fields, scratch)
 
 
 @Task
@@ -71,23 +73,40 @@ def PREPARE(t, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
 
 @Task
 def MULTIPLY(i, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
-    groups, n_group, each, rows, n_tok, n_block, act, residual, out, n_out = fields_of(fields, 10)
+    groups, n_group, each, rows, n_tok, n_block, act, residual, out, n_out, scratch = fields_of(fields, 11)
+    sums, row_bytes = scratch + SUMS_BYTES * thread, n_block * BLOCK_BYTES
     for g in range(i * each, min((i + 1) * each, n_group)):
         entry = groups + g * ENTRY_BYTES
         first, width = peek_i64(entry + 16), peek_i64(entry + 24)
-        for t in range(n_tok):
-            v = activate(act, group_product(entry, rows + t * n_block * BLOCK_BYTES, n_block))
-            to = 4 * (t * n_out + first)
+        for t in range(0, n_tok // TOGETHER * TOGETHER, TOGETHER):
+            _group_products(entry, rows + t * row_bytes, n_block, sums)
+            for k in range(TOGETHER):
+                v, to = activate(act, load_f32(sums + 64 * k)), 4 * ((t + k) * n_out + first)
+                put(v, width, residual + to if residual else 0, out + to)
+        for t in range(n_tok // TOGETHER * TOGETHER, n_tok):
+            v, to = (
+                activate(act, group_product(entry, rows + t * row_bytes, n_block)),
+                4 * (t * n_out + first),
+            )
             put(v, width, residual + to if residual else 0, out + to)
 
 
 @Task
 def MULTIPLY_GATED(i, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N802
-    groups, n_group, each, rows, n_tok, n_block, act, _, out, n_out = fields_of(fields, 10)
+    groups, n_group, each, rows, n_tok, n_block, act, _, out, n_out, scratch = fields_of(fields, 11)
+    sums, row_bytes = scratch + SUMS_BYTES * thread, n_block * BLOCK_BYTES
     for g in range(i * each, min((i + 1) * each, n_group)):
-        for t in range(n_tok):
-            row = rows + t * n_block * BLOCK_BYTES
-            put_gated(groups + g * ENTRY_BYTES, n_group, act, row, n_block, out + 4 * t * n_out)
+        gate = groups + g * ENTRY_BYTES
+        first, width = peek_i64(gate + 16), peek_i64(gate + 24)
+        for t in range(0, n_tok // TOGETHER * TOGETHER, TOGETHER):
+            for half in range(2):  # gate, and up
+                entry = gate + half * n_group * ENTRY_BYTES
+                _group_products(entry, rows + t * row_bytes, n_block, sums + 64 * TOGETHER * half)
+            for k in range(TOGETHER):
+                v = activate(act, load_f32(sums + 64 * k)) * load_f32(sums + 64 * (TOGETHER + k))
+                put(v, width, 0, out + 4 * ((t + k) * n_out + first))
+        for t in range(n_tok // TOGETHER * TOGETHER, n_tok):
+            put_gated(gate, n_group, act, rows + t * row_bytes, n_block, out + 4 * t * n_out)
 
 
 @inline
@@ -101,6 +120,17 @@ def put_gated(gate, n_group, act, row, n_block, out):  # type: ignore[no-untyped
 @inline
 def group_product(entry, row, n_block):  # type: ignore[no-untyped-def]
     """16 products of a prepared row with the group of a table entry, and their biases."""
-    v = product(peek_i64(entry), peek_i64(entry + 8), row, row + n_block * 128, n_block)
+    v = product(peek_i64(entry), peek_i64(entry + 8), row, n_block)
     bias = peek_i64(entry + 32)
     return v + load_f32_part(bias, peek_i64(entry + 24)) if bias else v
+
+
+@inline
+def _group_products(entry, row, n_block, sums):  # type: ignore[no-untyped-def]
+    """The same of TOGETHER rows that stand together -> [TOGETHER, 16]."""
+    products(peek_i64(entry), peek_i64(entry + 8), row, n_block * BLOCK_BYTES, n_block, sums)
+    bias = peek_i64(entry + 32)
+    if bias:
+        b = load_f32_part(bias, peek_i64(entry + 24))
+        for k in range(TOGETHER):
+            store_f32(sums + 64 * k, load_f32(sums + 64 * k) + b)

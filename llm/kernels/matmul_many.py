@@ -253,8 +253,8 @@ def MULTIPLY_F32(i, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N8
 # All formats but float32, on the matrix unit and in dot products; block formats alone, with codes of x of 15
 # and of 8 bits; all formats.
 AMX = Arithmetic(PREPARE_AMX, MULTIPLY_AMX, 64, TILE_BYTES, 8)
-BF16 = Arithmetic(PREPARE_BF16, MULTIPLY_BF16, 64, TILE_BYTES, 4)
-INT15 = Arithmetic(PREPARE_INT15, MULTIPLY_INT15, INT15_BYTES, PANEL_INT8_BYTES, 3)
+BF16 = Arithmetic(PREPARE_BF16, MULTIPLY_BF16, 64, TILE_BYTES, 8)
+INT15 = Arithmetic(PREPARE_INT15, MULTIPLY_INT15, INT15_BYTES, PANEL_INT8_BYTES, 8)
 INT8 = Arithmetic(PREPARE_INT8, MULTIPLY_INT8, INT8_BYTES, PANEL_INT8_BYTES, 3)
 EXACT = Arithmetic(PREPARE_F32, MULTIPLY_F32, 128, PANEL_F32_BYTES, 4)
 

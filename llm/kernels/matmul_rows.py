@@ -1,4 +1,9 @@
-"""One row of x times a group of 16 weight rows, straight from their packed form: what decoding is made of."""
+"""Few rows of x times a group of 16 weight rows, straight from their packed form: decoding is made of it."""
+
+from collections.abc import Sequence
+from functools import reduce
+
+from numba import types
 
 from llm.kernels.matmul_ends import INT15_BYTES
 from llm.kernels.quants import BF16, F16, F32, READERS, Reader, load_half
@@ -7,26 +12,39 @@ from llm.kernels.simd import i32
 from llm.kernels.simd_dot import dot4
 from llm.kernels.simd_ir import ADDRESS, F32X16, U8X64, U32X16, Value, Variable, emitted
 
+TOGETHER = 4  # rows of x
+Sums = list[list[Variable]]  # of each row of x four, to be added up
 
-def _blocks(reader: Reader, fmt: Value, group: Value, x: Value, n_block: Value, sums: list[Variable]) -> None:
+
+def _blocks(
+    reader: Reader, fmt: Value, group: Value, rows: Sequence[Value], n_block: Value, sums: Sums
+) -> None:
     with n_block.times() as kb:
         codes, (low, high, least_low, least_high) = reader.read(fmt, group, kb)
-        p = x + kb * INT15_BYTES
-        dots = [[group.constant(0, U32X16)] * 2 for _ in range(4)]  # four, or each would wait for the last
-        for q, code in enumerate(codes):
-            for part in (0, 1):
-                word = (p + 32 * part + 4 * q).spread(i32).bits(U8X64)
-                dots[q // 2][part] = dot4(dots[q // 2][part], code, word)
-        first, second = ((a[0] + b[0] << 7) + a[1] + b[1] for a, b in (dots[:2], dots[2:]))
-        scale, of_low, of_high, of_all = ((p + at).spread() for at in (64, 68, 72, 76))
-        if reader.halves:
-            sums[0].add(first.to_f32(), low * scale)
-            sums[1].add(second.to_f32(), high * scale)
-            sums[2].add(least_low, of_low)
-            sums[3].add(least_high, of_high)
-        else:
-            sums[0].add((first + second).to_f32(), low * scale)
-            sums[1].add(least_low, of_all)
+        for x, total in zip(rows, sums):
+            p = x + kb * INT15_BYTES
+            first, second = (_half(p + at, codes[at // 4 : at // 4 + 4], len(rows)) for at in (0, 16))
+            scale, of_low, of_high, of_all = ((p + at).spread() for at in (64, 68, 72, 76))
+            if reader.halves:
+                total[0].add(first.to_f32(), low * scale)
+                total[1].add(second.to_f32(), high * scale)
+                total[2].add(least_low, of_low)
+                total[3].add(least_high, of_high)
+            else:
+                total[0].add((first + second).to_f32(), low * scale)
+                total[1].add(least_low, of_all)
+
+
+def _half(p: Value, codes: Sequence[Value], n_row: int) -> Value:
+    """Sums of 16 columns, 128 times the high parts of x at p and the low ones 32 bytes on."""
+    zero = p.constant(0, U32X16)
+    words = [[(p + 32 * part + 4 * q).spread(i32).bits(U8X64) for q in range(4)] for part in (0, 1)]
+    if n_row > 1:  # other rows are worked on while each sum waits for the last
+        high = reduce(lambda total, q: dot4(total, codes[q], words[0][q]), range(4), zero)
+        return reduce(lambda total, q: dot4(total, codes[q], words[1][q]), range(4), high << 7)
+    sums = [[dot4(dot4(zero, codes[q], w[q]), codes[q + 1], w[q + 1]) for w in words] for q in (0, 2)]
+    (a, b), (c, d) = sums
+    return (a + c << 7) + b + d
 
 
 def float_columns(fmt: int, p: Value) -> list[Value]:
@@ -39,20 +57,37 @@ def float_columns(fmt: int, p: Value) -> list[Value]:
     return [v.bits(F32X16) for pair in pairs for v in (pair << 16, pair & 0xFFFF0000)]
 
 
-def _columns(fmt: int, n_bytes: int, group: Value, x: Value, n_block: Value, sums: list[Variable]) -> None:
+def _columns(fmt: int, n_bytes: int, group: Value, rows: Sequence[Value], n_block: Value, sums: Sums) -> None:
     with (n_block << 3).times() as i:
         for k, column in enumerate(float_columns(fmt, group + i * n_bytes)):
-            sums[k].add(column, (x + i * 16 + 4 * k).spread())
+            for x, total in zip(rows, sums):
+                total[k].add(column, (x + i * 16 + 4 * k).spread())
 
 
-@emitted(F32_VECTOR, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS)
-def product(fmt: Value, group: Value, x: Value, x_int15: Value, n_block: Value) -> Value:
-    """16 sums; x by address in the two forms that formats take: float32, and as `int15_row` leaves it."""
-    sums = [Variable(group.constant(0, F32X16)) for _ in range(4)]
+def _products(fmt: Value, group: Value, x: Value, next_x: Value, n_block: Value, n_row: int) -> list[Value]:
+    """16 sums for each of `n_row` rows of x, `next_x` bytes apart.
+
+    A row is there in the two forms that formats take: float32, and then as `int15_row` leaves it.
+    """
+    sums = [[Variable(group.constant(0, F32X16)) for _ in range(4)] for _ in range(n_row)]
+    rows = [x + next_x * i for i in range(n_row)]
     for reader in READERS:
         with fmt.equals(*reader.formats):
-            _blocks(reader, fmt, group, x_int15, n_block, sums)
+            _blocks(reader, fmt, group, [row + n_block * 128 for row in rows], n_block, sums)
     for number, n_bytes in ((F32, 256), (F16, 128), (BF16, 128)):
         with fmt.equals(number):
-            _columns(number, n_bytes, group, x, n_block, sums)
-    return sums[0].get() + sums[1].get() + (sums[2].get() + sums[3].get())
+            _columns(number, n_bytes, group, rows, n_block, sums)
+    return [a.get() + b.get() + (c.get() + d.get()) for a, b, c, d in sums]
+
+
+@emitted(F32_VECTOR, ADDRESS, ADDRESS, ADDRESS, ADDRESS)
+def product(fmt: Value, group: Value, x: Value, n_block: Value) -> Value:
+    """16 sums of one row."""
+    return _products(fmt, group, x, x, n_block, 1)[0]
+
+
+@emitted(types.void, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS, ADDRESS)
+def products(fmt: Value, group: Value, x: Value, next_x: Value, n_block: Value, out: Value) -> None:
+    """16 sums of each of TOGETHER rows -> float32 [TOGETHER, 16]: the weights are unpacked once for them."""
+    for i, total in enumerate(_products(fmt, group, x, next_x, n_block, TOGETHER)):
+        (out + 64 * i).store(total)

@@ -127,7 +127,7 @@ def test_parts_of_several_types(kinds: tuple[str, ...], n_tok: int) -> None:
     assert error(matmul.linear(x, matmul.load_linear(parts, bias)), want) < 1e-2
 
 
-@pytest.mark.parametrize("n_tok", [1, 5, 33])
+@pytest.mark.parametrize("n_tok", [1, 6, 33])
 @pytest.mark.parametrize("split", ["two tensors", "one tensor", "one odd tensor"])
 @pytest.mark.parametrize("act", ["silu", "gelu"])
 def test_gated(act: str, split: str, n_tok: int) -> None:
