@@ -7,10 +7,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from llm.errors import UsageError
 from llm.kernels.operands import F32, I32, KvRows, Rope, Visible
 from llm.rope import RopeTable
 
-KvType = Literal["f16", "f32"]
+KvType = Literal["f32", "f16", "bf16", "q8_0"]
+PACKED = {"bf16": 16, "q8_0": 32}  # numbers that are kept together
 
 
 Arrays = tuple[NDArray[Any], ...]
@@ -80,10 +82,31 @@ class Step:
         return x[-n:], q[-n:], Visible(visible.lo[-n:], visible.hi[-n:])
 
 
-def new_cache(shapes: Sequence[tuple[int, int]], n_ctx: int, kind: KvType) -> list[KvRows]:
-    """Room for `n_ctx` rows in layers of (n_head_kv, d_head). Untouched rows take no memory."""
+Shape = tuple[int, int] | int  # of a layer's rows: n_head_kv and d_head, or the numbers of a state
+
+
+def new_cache(shapes: Sequence[Shape], n_ctx: int, kind: KvType) -> list[KvRows]:
+    """Room for `n_ctx` rows in layers of these shapes. Untouched rows take no memory.
+
+    A state is kept as keys [1, n_ctx, n], in float16 at least. Raises UsageError where heads do not fit the
+    kind.
+    """
 
     def room(n_head_kv: int, d_head: int) -> NDArray[Any]:
-        return np.zeros((n_head_kv, n_ctx, d_head), np.float16 if kind == "f16" else np.float32)
+        unit = PACKED.get(kind, 1)
+        if d_head % unit:
+            found = f"heads of this model have {d_head} numbers"
+            raise UsageError(f"cache type {kind} takes multiples of {unit}, {found}: use -ctk f16 -ctv f16")
+        match kind:
+            case "f16" | "f32":
+                return np.zeros((n_head_kv, n_ctx, d_head), np.float16 if kind == "f16" else np.float32)
+            case "bf16":
+                return np.zeros((n_head_kv, n_ctx, d_head), np.uint16)
+            case "q8_0":
+                return np.zeros((n_head_kv, n_ctx, d_head // 32 * 34), np.uint8)
 
-    return [KvRows(room(*shape), room(*shape)) for shape in shapes]
+    def state(d: int) -> KvRows:
+        rows = np.zeros((1, n_ctx, d), np.float32 if kind == "f32" else np.float16)
+        return KvRows(rows, rows[:, :, :0])
+
+    return [state(s) if isinstance(s, int) else KvRows(room(*s), room(*s)) for s in shapes]

@@ -10,6 +10,7 @@ from llm.batch import Piece
 from llm.cache import KvType, Step, new_cache
 from llm.errors import NonFiniteError
 from llm.kernels.operands import F32, I32, KvRows
+from llm.kernels.reference import cache_f32
 from llm.models import Arch
 from llm.slot import Slot
 
@@ -113,7 +114,7 @@ def _levels(parts: Sequence[F32], n_embd: int) -> F32:
 def _first_bad(kv: Sequence[KvRows], at: I32) -> str:
     """Where the rows at `at` first went wrong, in words."""
     for il, rows in enumerate(kv):
-        if not (np.isfinite(rows.k[:, at]).all() and np.isfinite(rows.v[:, at]).all()):
+        if not all(np.isfinite(cache_f32(a[:, at])).all() for a in (rows.k, rows.v)):
             return (
                 f"first in the keys or values of layer {il}; damaged file, or too large for half (-ctk f32)?"
             )

@@ -72,15 +72,15 @@ def load(
     n_ctx      rows of the context; 0: as trained, at most 32,768
     threads    0: as many as there are physical cores
     n_ubatch   rows that go through the layers at once, at most `n_batch`
-    kv_type    how keys and values are kept: "f16" or "f32"
+    kv_type    how keys and values are kept: "f32", "f16", "bf16", "q8_0"
     precision  "exact" computes in float32 whatever the weights' format, "fast" reads prompts in 8 bits
     """
     least = {"n_ctx": 0, "threads": 0, "n_batch": 1, "n_ubatch": 1}
     for name, value in zip(least, (n_ctx, threads, n_batch, n_ubatch)):
         if value < least[name]:
             raise UsageError(f"{name} is {value}, expected {least[name]} or more")
-    if kv_type not in ("f16", "f32"):
-        raise UsageError(f"cache type is {kv_type!r}, expected 'f16' or 'f32'")
+    if kv_type not in get_args(KvType):
+        raise UsageError(f"cache type is {kv_type!r}, expected one of {', '.join(get_args(KvType))}")
     if precision not in get_args(Precision):
         known = ", ".join(get_args(Precision))
         raise UsageError(f"precision is {precision!r}, expected one of {known}")

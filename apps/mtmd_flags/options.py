@@ -7,6 +7,8 @@ from typing import Literal
 
 from mtmd_flags.parser import flag, repeated, switch
 
+KV_TYPES = ("f32", "f16", "bf16", "q8_0")
+
 
 @dataclass(frozen=True)
 class ModelOptions:
@@ -39,11 +41,11 @@ class ModelOptions:
     n_batch: int = flag("machine", "-b --batch-size", 2048, "N", "tokens decoded in one call")
     n_ubatch: int = flag("machine", "-ub --ubatch-size", 512, "N", "tokens computed at once")
     threads: int = flag("machine", "-t --threads", 0, "N", "0 = one for each core")
-    cache_type_k: Literal["f16", "f32"] = flag(
-        "machine", "-ctk --cache-type-k", "f16", "TYPE", "keys of the context, f16 or f32", "f16", "f32"
+    cache_type_k: Literal["f32", "f16", "bf16", "q8_0"] = flag(
+        "machine", "-ctk --cache-type-k", "f16", "TYPE", "keys of the context, or f32, bf16, q8_0", *KV_TYPES
     )
-    cache_type_v: Literal["f16", "f32"] = flag(
-        "machine", "-ctv --cache-type-v", "f16", "TYPE", "values, of the same type as the keys", "f16", "f32"
+    cache_type_v: Literal["f32", "f16", "bf16", "q8_0"] = flag(
+        "machine", "-ctv --cache-type-v", "f16", "TYPE", "values, of the same type as the keys", *KV_TYPES
     )
     precision: Literal["fast", "auto", "exact"] = flag(
         "machine", "--precision", "auto", "fast|auto|exact", "8 bits .. float32", "fast", "auto", "exact"

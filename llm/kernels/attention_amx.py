@@ -5,6 +5,7 @@ high high, high low and low high, which leaves out 2^-18 of it. Keys and values 
 LANES queries at a time go through them in blocks of ROWS, as in `attention_blocks`.
 """
 
+from llm.kernels import half
 from llm.kernels.amx import TILE_BYTES, multiply_split_tiles, start_tiles, stop_tiles
 from llm.kernels.attention_lanes import (
     cap,
@@ -97,7 +98,7 @@ def _split_rows(work, shape, block, first, stop, keys, values, rows):  # type: i
     n_row = (stop - first + ROWS - 1) // ROWS * ROWS
     h, row = block // (n_row // ROWS), block % (n_row // ROWS) * ROWS
     n = min(ROWS, stop - first - row)
-    source = width * d * (h * n_all + first + row)
+    source = half.size(width, d * (h * n_all + first + row))
     widen(k + source, width, n, ROWS, d, d_pad, rows)
     to = keys + 4 * d_pad * (h * n_row + row)
     for r in range(ROWS):

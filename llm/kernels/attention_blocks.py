@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from llm.kernels import simd
+from llm.kernels import half, simd
 from llm.kernels.attention_lanes import cap, exp_below, hide, operands, outputs, queries, widen
 from llm.kernels.jit import inline, parallel_kernel, prange
 from llm.kernels.simd import fetch_add, load_f32, max_f32, poke_i64, store_f32, zeros_f32
@@ -71,8 +71,8 @@ def _block(work, shape, item, scratch):  # type: ignore[no-untyped-def]
     for row in range(start, stop, ROWS):
         n = min(ROWS, stop - row)
         n_pad = (n + TILE - 1) // TILE * TILE
-        widen(k + width * d * (h * n_row + row), width, n, n_pad, d, d_pad, keys)
-        widen(v + width * d * (h * n_row + row), width, n, n_pad, d, d_pad, values)
+        widen(k + half.size(width, d * (h * n_row + row)), width, n, n_pad, d, d_pad, keys)
+        widen(v + half.size(width, d * (h * n_row + row)), width, n, n_pad, d, d_pad, values)
         for i in range(0, n_pad, TILE):
             _multiply(score + 4 * i * LANES, keys + 4 * i * d_pad, 4 * d_pad, 4, q_lanes, d)
         if work[6] > 0:

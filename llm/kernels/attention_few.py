@@ -99,8 +99,8 @@ def _part_size(d):  # type: ignore[no-untyped-def]
 
 @inline
 def _thread_size(d):  # type: ignore[no-untyped-def]
-    """float32 of one thread: queries [HEADS, d rounded up] and scores [SPAN, HEADS]."""
-    return HEADS * ((d + 15) // 16 * 16 + SPAN)
+    """float32 of one thread: queries [HEADS, d rounded up], scores [SPAN, HEADS], rows unpacked [SPAN, d]."""
+    return (HEADS + SPAN) * ((d + 15) // 16 * 16) + HEADS * SPAN
 
 
 @inline
@@ -131,9 +131,14 @@ def _part(work, shape, n_part, item, parts, scratch):  # type: ignore[no-untyped
     s = scratch + 4 * HEADS * d_pad
     for row in range(start, stop, SPAN):
         m = min(SPAN, stop - row)
-        base = (h * n_row + row) * d * width
-        _fetch(v + base, m * d * width)
-        _scores(scratch, k + base, width, m, d, s)
+        base = half.size(width, (h * n_row + row) * d)
+        keys, values, wide = k + base, v + base, width
+        _fetch(values, half.size(width, m * d))
+        if half.is_packed(width):
+            keys = values = s + 4 * HEADS * SPAN
+            wide = 4
+            half.unpack(k + base, width, m * d, keys)
+        _scores(scratch, keys, wide, m, d, s)
         if softcap > 0:
             for i in range(0, HEADS * m, 16):
                 x = load_f32(s + 4 * i) * splat_f32(np.float32(1) / softcap)
@@ -150,8 +155,10 @@ def _part(work, shape, n_part, item, parts, scratch):  # type: ignore[no-untyped
             p = exp_f32(load_f32(s + 4 * i) - top)
             total = total + p
             store_f32(s + 4 * i, p)
-        _fetch(k + base + SPAN * d * width, (stop - row - m) * d * width)
-        _add_values(s, v + base, width, m, d, o, fade)
+        _fetch(k + base + half.size(width, SPAN * d), half.size(width, (stop - row - m) * d))
+        if half.is_packed(width):
+            half.unpack(v + base, width, m * d, values)
+        _add_values(s, values, wide, m, d, o, fade)
     store_f32(o + 4 * HEADS * d_pad, top)
     store_f32(o + 4 * HEADS * d_pad + 64, _fold_sum(total))
 

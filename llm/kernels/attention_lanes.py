@@ -121,6 +121,11 @@ def _turn(x, n_row, n_column, to):  # type: ignore[no-untyped-def]
 def widen(rows, width, n, n_pad, d, d_pad, to):  # type: ignore[no-untyped-def]
     """n rows of d numbers as float32 [n_pad, d_pad], with zeros for what is not there."""
     for r in range(n):
+        if half.is_packed(width):
+            half.unpack(rows + half.size(width, r * d), width, d, to + 4 * r * d_pad)
+            for i in range(d, d_pad):
+                poke_f32(to + 4 * (r * d_pad + i), 0.0)
+            continue
         for i in range(0, d // 16 * 16, 16):
             store_f32(to + 4 * (r * d_pad + i), half.load(rows, width, r * d + i))
         for i in range(d // 16 * 16, d):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,12 +81,17 @@ class Embedding:
 
 @dataclass(frozen=True)
 class KvRows:
-    """Keys and values of one layer: two arrays [n_head_kv, n_rows, d_head], float16 or float32."""
+    """Keys and values of one layer: two arrays [n_head_kv, n_rows, d_head], float16 or float32.
 
-    k: NDArray[np.float16] | F32
-    v: NDArray[np.float16] | F32
+    Or uint16 with the bits of bfloat16, or uint8 [n_head_kv, n_rows, d_head / 32 34] with blocks of q8_0: 32
+    int8 after a float16 that scales them.
+    """
+
+    k: NDArray[Any]
+    v: NDArray[Any]
 
     @cached_property
     def bits(self) -> tuple[NDArray[np.int16], NDArray[np.int16], int]:
-        """k and v as int16, and the bytes of a number: numba knows no float16 on a CPU."""
-        return self.k.view(np.int16), self.v.view(np.int16), self.k.itemsize
+        """k and v as int16, and their kind as `half` numbers it: numba knows no float16 on a CPU."""
+        width = {"float16": 2, "float32": 4, "uint16": 3, "uint8": 1}[self.k.dtype.name]
+        return self.k.view(np.int16), self.v.view(np.int16), width

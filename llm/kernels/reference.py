@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -146,7 +147,8 @@ def qkv_to_rows(
     q_norm: Norm | None = None,
     k_norm: Norm | None = None,
 ) -> F32:
-    n_tok, n_head_kv, d = len(qkv), kv.k.shape[0], kv.k.shape[2]
+    n_tok, n_head_kv = len(qkv), len(kv.k)
+    d = qkv.shape[1] // (n_head + 2 * n_head_kv)
     heads = qkv.reshape(n_tok, n_head + 2 * n_head_kv, d)
     q, k, v = np.split(heads, [n_head, n_head + n_head_kv], axis=1)
     if q_norm:
@@ -155,8 +157,8 @@ def qkv_to_rows(
         k = _norm(k, k_norm)
     if rope:
         q, k = _rotate(q, rope), _rotate(k, rope)
-    kv.k[:, at] = k.transpose(1, 0, 2)
-    kv.v[:, at] = v.transpose(1, 0, 2)
+    kv.k[:, at] = cache_rows(k.transpose(1, 0, 2), kv.k.dtype)
+    kv.v[:, at] = cache_rows(v.transpose(1, 0, 2), kv.v.dtype)
     return np.ascontiguousarray(q)
 
 
@@ -183,7 +185,7 @@ def attention(q: F32, kv: KvRows, visible: Visible, scale: float, *, softcap: fl
         row = np.arange(first, last)
         seen = (row >= lo[:, None]) & (row < hi[:, None])  # [n, n_rows]
         for h in range(n_head):
-            k, v = (a[h * len(a) // n_head, first:last].astype(np.float32) for a in (kv.k, kv.v))
+            k, v = (cache_f32(a[h * len(a) // n_head, first:last]) for a in (kv.k, kv.v))
             score = q[start:stop, h] @ k.T * np.float32(scale)  # [n, n_rows]
             if softcap:
                 score = np.tanh(score / softcap) * np.float32(softcap)
@@ -193,6 +195,32 @@ def attention(q: F32, kv: KvRows, visible: Visible, scale: float, *, softcap: fl
             total = p.sum(axis=1, keepdims=True)
             out[start:stop, h] = p @ v / np.where(total > 0, total, 1)
     return out.reshape(n_tok, n_head * d)
+
+
+def cache_f32(rows: NDArray[Any]) -> F32:
+    """Cache rows of any kind [..., n] as numbers [..., d]."""
+    if rows.dtype == np.uint16:
+        return (rows.astype(np.uint32) << 16).view(np.float32)
+    if rows.dtype != np.uint8:
+        return rows.astype(np.float32)
+    n_block = rows.shape[-1] // 34
+    blocks = rows.reshape(*rows.shape[:-1], n_block, 34)
+    scale = np.ascontiguousarray(blocks[..., :2]).view(np.float16).astype(np.float32)
+    return (scale * blocks[..., 2:].view(np.int8)).reshape(*rows.shape[:-1], 32 * n_block)
+
+
+def cache_rows(x: F32, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Numbers [..., d] as cache rows of a kind [..., n]."""
+    if dtype == np.uint16:
+        return (np.ascontiguousarray(x).view(np.uint32) + 0x8000 >> 16).astype(np.uint16)
+    if dtype != np.uint8:
+        return x.astype(dtype)
+    blocks = x.reshape(*x.shape[:-1], -1, 32)
+    scale = np.abs(blocks).max(axis=-1, keepdims=True) / np.float32(127)
+    inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
+    codes = np.rint(np.nan_to_num(blocks * inverse)).astype(np.int8).view(np.uint8)
+    packed = np.concatenate([scale.astype(np.float16).view(np.uint8), codes], axis=-1)
+    return packed.reshape(*x.shape[:-1], -1)
 
 
 def stretches(visible: Visible) -> list[tuple[int, int]]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from llm.kernels import half
-from llm.kernels.jit import inline
+from llm.kernels.jit import inline, numba
 from llm.kernels.matmul_ends import normed, spread_of
 from llm.kernels.operands import F32, I32, KvRows, Norm, Rope
 from llm.kernels.simd import firsts, high_pairs, load_f32, low_pairs, peek_f32, peek_i32, seconds
@@ -22,7 +22,8 @@ def qkv_to_rows(
     q_norm: Norm | None = None,
     k_norm: Norm | None = None,
 ) -> F32:
-    n_tok, (n_head_kv, n_row, d) = len(qkv), kv.k.shape
+    n_tok, (n_head_kv, n_row) = len(qkv), kv.k.shape[:2]
+    d = qkv.shape[1] // (n_head + 2 * n_head_kv)
     assert at.dtype == np.int32 and at.shape == (n_tok,), (at.dtype, at.shape, n_tok)
     assert qkv.shape[1] == (n_head + 2 * n_head_kv) * d, (qkv.shape, n_head, n_head_kv, d)
     q = np.empty((n_tok, n_head, d), np.float32)
@@ -36,6 +37,7 @@ def qkv_to_rows(
         *((rope.cos, rope.sin, rope.cos.shape[1], rope.kind == "neox") if rope else (None, None, 0, False)),
         *((n.weight, n.bias, n.eps, n.center) if (n := q_norm) else (None, None, 0.0, False)),
         *((n.weight, n.bias, n.eps, n.center) if (n := k_norm) else (None, None, 0.0, False)),
+        np.empty((numba.config.NUMBA_NUM_THREADS, d), np.float32),
     )
     submit(calls)
     return q
@@ -46,15 +48,22 @@ def HEADS_TO_ROWS(i, thread, fields):  # type: ignore[no-untyped-def]  # noqa: N
     n_part, qkv, n_head, n_head_kv, n_row, d, at, q, k, v, width = fields_of(fields, 11)
     cos, sin, n_pair, neox = fields_of(fields + 8 * 11, 4)
     q_norm, k_norm = fields_of(fields + 8 * 15, 4), fields_of(fields + 8 * 19, 4)
+    (scratch,) = fields_of(fields + 8 * 23, 1)
     n, t, first = n_head + 2 * n_head_kv, i // n_part, i % n_part * HEADS
     row, rope = peek_i32(at + 4 * t), (cos + 4 * n_pair * t, sin + 4 * n_pair * t, n_pair, neox)
     for h in range(first, min(first + HEADS, n)):
         x, kv_head = qkv + 4 * d * (t * n + h), (h - n_head) % n_head_kv
-        to = (kv_head * n_row + row) * d * width
+        to, mine = half.size(width, (kv_head * n_row + row) * d), scratch + 4 * d * thread
         if h < n_head:
             _head(x, d, q_norm, rope, q + 4 * d * (t * n_head + h), 4)
         elif h < n_head + n_head_kv:
-            _head(x, d, k_norm, rope, k + to, width)
+            if half.is_packed(width):
+                _head(x, d, k_norm, rope, mine, 4)
+                half.pack(mine, d, k + to, width)
+            else:
+                _head(x, d, k_norm, rope, k + to, width)
+        elif half.is_packed(width):
+            half.pack(x, d, v + to, width)
         else:
             _copy(x, d, v + to, width)
 

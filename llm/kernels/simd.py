@@ -200,6 +200,10 @@ def _f32_to_bf16(b: ir.IRBuilder, v: ir.Value) -> ir.Value:
 _16 = ir.VectorType(i16, 16)
 load_f32 = _load(F32.llvm, F32)  # 16 float32 at an address
 load_f16 = _load(_16, F32, half_to_f32_ir)  # 16 float16, widened
+load_bf16 = _load(  # 16 bfloat16, widened
+    _16, F32, lambda b, v: b.bitcast(b.shl(b.zext(v, I32.llvm), splat(b, ir.Constant(i32, 16), 16)), F32.llvm)
+)
+load_i8 = _load(ir.VectorType(i8, 16), F32, lambda b, v: b.sitofp(v, F32.llvm))  # 16 int8 as float32
 load_i32 = _load(I32.llvm, I32)
 peek_f32 = _load(f32, types.float32)  # one number at an address
 peek_i32 = _load(i32, types.int32)

@@ -5,10 +5,10 @@ One file per architecture: a frozen `Hparams` and a class with the members of `A
 
 import importlib
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from llm.cache import Step
+from llm.cache import Shape, Step
 from llm.errors import ModelError
 from llm.gguf import GGUF
 from llm.hparams import read
@@ -27,7 +27,10 @@ class Arch(Protocol):
     n_vocab: int
     n_axis: int  # numbers in a position: 1, more with M-RoPE
     n_level: int  # rows of media are n_level n_embd wide: what enters, and what to add after the first layers
-    kv_shapes: list[tuple[int, int]]  # (n_head_kv, d_head) of each layer
+
+    @property
+    def kv_shapes(self) -> Sequence[Shape]:
+        """What each layer keeps in the cache."""
 
     def embed(self, ids: I32) -> F32:
         """Rows of token ids [n_tok] -> [n_tok, n_embd], scaled as the architecture scales them."""

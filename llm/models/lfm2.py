@@ -97,7 +97,7 @@ class Lfm2:
         self.hp, self.k = hp, k
         self.n_ctx_train, self.n_embd = hp.n_ctx, hp.n_embd
         self.n_vocab = w.shape("token_embd.weight")[0]
-        self.kv_shapes = [(n, hp.d_head) if n else (1, hp.n_embd) for n in hp.n_head_kv]
+        self.kv_shapes = [(n, hp.d_head) if n else hp.n_embd for n in hp.n_head_kv]
         table = (self.n_vocab, hp.n_embd)
         self.token_embd = w.embedding("token_embd", table)
         self.blk = [Block(hp, n, w[f"blk.{il}"]) for il, n in enumerate(hp.n_head_kv)]

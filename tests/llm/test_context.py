@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from llm import models
-from llm.cache import Step
+from llm.cache import KvType, Step, new_cache
 from llm.context import Context
-from llm.errors import ContextError, NonFiniteError
+from llm.errors import ContextError, NonFiniteError, UsageError
 from llm.gguf import GGUF
-from llm.kernels import reference
+from llm.kernels import Kernels, fast, reference
 from llm.kernels.operands import F32
 from llm.span import Span, media, tokens
 from tests.tiny import make_text_gguf
@@ -229,3 +229,34 @@ def test_not_a_number_names_the_place_b082(tmp_path: Path, tensor: str, place: s
     with pytest.raises(NonFiniteError, match=place):
         c.decode(tokens(TEXT))
     assert c.n_rows == 0
+
+
+@pytest.mark.parametrize("kind", ["bf16", "q8_0"])
+@pytest.mark.parametrize("k", [reference, fast], ids=["reference", "fast"])
+def test_packed_keys_and_values_give_almost_the_same(tmp_path: Path, kind: KvType, k: Kernels) -> None:
+    arch = models.build(GGUF(make_text_gguf(tmp_path / "m.gguf", d_head=32)), k)
+    ids = np.random.default_rng(0).integers(3, 90, 40)
+    want = Context(arch, kv_type="f16").decode(tokens(ids), "all")
+    c = Context(arch, kv_type=kind)
+    got = np.concatenate([c.decode(tokens(ids[:30]), "all"), *(c.decode(tokens([i])) for i in ids[30:])])
+    assert not np.array_equal(got, want)
+    assert np.abs(got - want).max() < 0.02 * np.abs(want).max()
+    assert np.mean(got.argmax(axis=1) == want.argmax(axis=1)) >= 0.95
+
+
+def test_q8_0_takes_half_the_memory_of_f16() -> None:
+    def n_bytes(kind: KvType) -> int:
+        return sum(kv.k.nbytes + kv.v.nbytes for kv in new_cache([(2, 64)] * 3, 100, kind))
+
+    assert n_bytes("q8_0") * 32 == n_bytes("f16") * 17
+    assert n_bytes("bf16") == n_bytes("f16") == n_bytes("f32") / 2
+
+
+def test_heads_that_q8_0_cannot_hold_are_refused(spy: Spy) -> None:
+    with pytest.raises(UsageError, match="multiples of 32, heads of this model have 16 numbers"):
+        Context(spy, kv_type="q8_0")
+
+
+def test_states_of_convolutions_are_never_in_q8_0() -> None:
+    kv = new_cache([48, (2, 32)], 10, "q8_0")
+    assert kv[0].k.shape == (1, 10, 48) and kv[0].k.dtype == np.float16 and not kv[0].v.nbytes

@@ -56,7 +56,7 @@ def test_ids_that_cannot_be(tiny_llama: Path, ids: list[int]) -> None:
         {"threads": -2},
         {"n_batch": 0},
         {"n_ubatch": 0},
-        {"kv_type": "q8_0"},
+        {"kv_type": "q4_0"},
         {"precision": "f16"},
     ],
 )

@@ -1,5 +1,6 @@
 """Norms, rotation into cache rows and attention, convolutions: the fast kernels against their numpy twins."""
 
+import gguf
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -187,3 +188,71 @@ def test_loops_of_a_kernel_wait_for_one_another() -> None:
     want = reference.attention(q, kv, visible, 0.25)
     for _ in range(500):
         np.testing.assert_allclose(fast.attention(q, kv, visible, 0.25), want, atol=1e-4)
+
+
+packed_kinds = st.sampled_from(
+    [(np.uint16, 16), (np.uint16, 80), (np.uint8, 32), (np.uint8, 96), (np.uint8, 128)]
+)
+
+
+def packed(x: F32, dtype: type) -> np.ndarray:
+    return reference.cache_rows(x, np.dtype(dtype))
+
+
+@few_examples
+@given(
+    seed=seeds,
+    packed_kind=packed_kinds,
+    n_tok=st.sampled_from([1, 5]),
+    kind=st.sampled_from(["norm", "neox"]),
+)
+def test_qkv_to_packed_rows(seed, packed_kind, n_tok, kind) -> None:
+    """One code of q8_0, or one unit in bfloat16's last place, apart where float32 differs in its last."""
+    (dtype, d), rng = packed_kind, np.random.default_rng(seed)
+    at = rng.permutation(n_tok + 5)[:n_tok].astype(np.int32)
+    others = np.setdiff1d(np.arange(n_tok + 5), at)
+    qkv = normal(rng, n_tok, 8 * d) * np.float32(rng.choice([0.01, 1, 100]))
+    rope = Rope(normal(rng, n_tok, d // 2), normal(rng, n_tok, d // 2), kind)
+    result = []
+    for k in (reference, fast):
+        kv = KvRows(*(packed(np.full((2, n_tok + 5, d), 7, np.float32), dtype) for _ in range(2)))
+        k.qkv_to_rows(qkv, 4, kv, at, rope=rope)
+        result.append([reference.cache_f32(a) for a in (kv.k, kv.v)])
+    for want, got in zip(*result):
+        step = np.abs(want).max(axis=2, keepdims=True) / (120 if dtype == np.uint8 else 200)
+        assert (np.abs(got - want) <= step).all() and np.mean(got == want) > 0.95
+        np.testing.assert_allclose(got[:, others], 7, rtol=1e-2)
+
+
+@few_examples
+@given(
+    seed=seeds,
+    packed_kind=packed_kinds,
+    n_tok=st.sampled_from([1, 7, LANES + 5]),
+    group=st.sampled_from([1, 3, 5]),
+    kind=st.sampled_from(["causal", "window", "any"]),
+    matrix_unit=st.booleans(),
+)
+def test_attention_to_packed_rows(seed, packed_kind, n_tok, group, kind, matrix_unit) -> None:
+    (dtype, d), rng, n_row = packed_kind, np.random.default_rng(seed), n_tok + 150
+    q = normal(rng, n_tok, 2 * group, d)
+    exact = [normal(rng, 2, n_row, d) for _ in range(2)]
+    kv = KvRows(*(packed(x, dtype) for x in exact))
+    visible = some_ranges(rng, kind, n_tok, n_row)
+    want = reference.attention(q, kv, visible, d**-0.5)
+    with pytest.MonkeyPatch.context() as patch:
+        if not matrix_unit:
+            patch.setattr(amx, "available", lambda: False)
+        got = fast.attention(q, kv, visible, d**-0.5)
+    np.testing.assert_allclose(got, want, rtol=0, atol=2e-5 * max(np.abs(want).max(), 1e-3))
+    np.testing.assert_allclose(got, reference.attention(q, KvRows(*exact), visible, d**-0.5), atol=0.05)
+
+
+def test_q8_0_rows_are_the_files_blocks() -> None:
+    """As the gguf package quantises them."""
+    x = normal(np.random.default_rng(0), 3, 5, 64)
+    want = gguf.quants.quantize(x, gguf.GGMLQuantizationType.Q8_0)
+    np.testing.assert_array_equal(packed(x, np.uint8), want)
+    np.testing.assert_array_equal(
+        reference.cache_f32(want), gguf.quants.dequantize(want, gguf.GGMLQuantizationType.Q8_0)
+    )
