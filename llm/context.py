@@ -55,6 +55,14 @@ class Context:
         """Forget all rows from `n_rows` on; a medium that this would cut goes as a whole."""
         self._slot.truncate(n_rows)
 
+    def drop(self, start: int, stop: int) -> None:
+        """Make room: forget the tokens and media that lie whole in rows start..stop, as in a context shift.
+
+        What follows stays as it was computed, and where it was: positions keep the gap. Layers with a window
+        see as many rows as before, older ones among them. `prefill` keeps nothing behind the gap.
+        """
+        self._decoder.drop(self._slot, start, stop)
+
     def reusable(self, spans: Sequence[Span]) -> int:
         """How many rows of the cache `prefill(spans)` would keep."""
         return self._slot.rows_of(self._slot.common(spans))

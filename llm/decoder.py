@@ -72,6 +72,16 @@ class Decoder:
             at = np.concatenate([p.at() for p in pieces])
             raise NonFiniteError(f"the model's output is not finite: {_first_bad(self.kv, at)}")
 
+    def drop(self, slot: Slot, start: int, stop: int) -> None:
+        """Forget what lies in rows start..stop of a slot; see `Slot.drop`."""
+        n_before = slot.n_rows
+        first, last = slot.drop(start, stop)
+        to, source = (
+            slice(slot.first + a, slot.first + b) for a, b in ((first, slot.n_rows), (last, n_before))
+        )
+        for kv in self.kv:
+            kv.k[:, to], kv.v[:, to] = kv.k[:, source].copy(), kv.v[:, source].copy()
+
     def copy(self, source: Slot, n_item: int, to: Slot) -> None:
         """Have `to` hold the first items of `source`."""
         to.items, to.ends = source.items[:n_item], source.ends[:n_item]

@@ -39,12 +39,30 @@ class Slot:
         """Forget all but the first items."""
         del self.items[n_item:], self.ends[n_item:]
 
+    def drop(self, start: int, stop: int) -> tuple[int, int]:
+        """Forget the items that lie in rows start..stop whole; what follows keeps its positions.
+
+        Gives the rows that are free now, for what follows to move to the first of them.
+        """
+        rows = [0, *(row for row, _ in self.ends)]
+        i = sum(row < start for row in rows)
+        j = max(i, sum(row <= stop for row in rows) - 1)
+        first, last = rows[min(i, len(rows) - 1)], rows[min(j, len(rows) - 1)]
+        self.ends[i:] = [(row - (last - first), pos) for row, pos in self.ends[j:]]
+        del self.items[i:j]
+        return first, last
+
     def common(self, spans: Sequence[Span]) -> int:
-        """Items at the start of `spans` that are here; never the last of them: its logits are wanted."""
-        new = [item for s in spans for item in _items(s)]
-        same = 0
-        for old, item in zip(self.items, new[:-1]):
-            if old != item:
+        """Items at the start of `spans` that are here; never the last of them: its logits are wanted.
+
+        Rows behind a gap in the positions do not count: they were computed in view of what was dropped.
+        """
+        new = [(item, s) for s in spans for item in _items(s)]
+        same = row = pos = 0
+        for old, end, (item, span) in zip(self.items, self.ends, new[:-1]):
+            n_tok, n_pos = (1, 1) if span.ids is not None else (span.n_tok, span.n_pos)
+            row, pos = row + n_tok, pos + n_pos
+            if old != item or end != (row, pos):
                 break
             same += 1
         return same

@@ -260,3 +260,45 @@ def test_heads_that_q8_0_cannot_hold_are_refused(spy: Spy) -> None:
 def test_states_of_convolutions_are_never_in_q8_0() -> None:
     kv = new_cache([48, (2, 32)], 10, "q8_0")
     assert kv[0].k.shape == (1, 10, 48) and kv[0].k.dtype == np.float16 and not kv[0].v.nbytes
+
+
+@pytest.mark.parametrize("k", [reference, fast], ids=["reference", "fast"])
+def test_dropping_a_middle_leaves_the_rest_where_it_was(tmp_path: Path, k: Kernels) -> None:
+    """In a model of one layer, keys and values depend on their own tokens alone: that is the oracle."""
+    arch = models.build(GGUF(make_text_gguf(tmp_path / "m.gguf", n_layer=1)), k)
+    c, ids = Context(arch, kv_type="f32"), np.arange(3, 15, dtype=np.int32)
+    c.decode(tokens(ids), "none")
+    c.drop(2, 7)
+    assert c.n_rows == 7
+    got = c.decode(tokens([20]))
+    rest = np.append(ids[7:], np.int32(20))
+    fresh = Context(arch, kv_type="f32")
+    fresh.decode(tokens(ids[:2]), "none")
+    pos = np.arange(5, 11, dtype=np.int32)[None]
+    want = fresh.decode(media(6, lambda: arch.embed(rest), b"x", pos=pos))
+    assert same(got, want)
+
+
+def test_rows_after_what_was_dropped_are_not_found_again(spy: Spy) -> None:
+    """They have seen it."""
+    c = Context(spy, kv_type="f32")
+    c.decode(tokens(TEXT), "none")
+    c.drop(2, 4)
+    spans = [tokens([*TEXT[:2], *TEXT[4:], 9])]
+    assert c.reusable(spans) == 2
+    assert same(c.prefill(spans), fresh(spy, spans))
+
+
+def test_a_medium_is_dropped_whole_or_not(spy: Spy) -> None:
+    def context() -> Context:
+        c = Context(spy)
+        c.prefill([tokens([1, 2]), Picture(6, 0.5).span, tokens([3, 4])])
+        return c
+
+    cases = [(0, 0, 10, 10), (3, 7, 10, 10), (3, 9, 9, 10), (1, 7, 9, 10), (2, 8, 4, 10)]
+    for start, stop, left, pos in [*cases, (0, 99, 0, 0), (9, 99, 9, 9)]:
+        c = context()
+        c.drop(start, stop)
+        assert c.n_rows == left, (start, stop)
+        c.decode(tokens([5]))
+        assert spy.steps[-1].pos.tolist() == [[pos]], (start, stop)
