@@ -8,12 +8,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests import tiny_mmproj
+from tests.mmproj import idefics3
 
 
 def write_siglip_base(path: Path, kind: str = "F16") -> Path:
     """Matrices in `kind`; a picture of any size gives one tile and the overview."""
-    return tiny_mmproj.idefics3(
+    return idefics3.make(
         path,
         {"v.position_embd*": "F32", "v.patch_embd*": "F16" if kind != "F32" else "F32", "*": kind},
         n_embd=768,

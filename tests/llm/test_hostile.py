@@ -13,8 +13,8 @@ from llm.gguf import GGUF
 from llm.kernels import reference
 from llm.span import tokens
 from mtmd import projector
-from mtmd.media import Audio, Image
-from tests import tiny_architectures, tiny_mmproj
+from tests import tiny_architectures
+from tests.mmproj import CASES, base
 from tests.tiny import make_text_gguf
 
 INTEGERS = (0, 1, 3, 7, 2**31 - 1, 2**31, 2**32 - 1, 2**63, -1, -(2**31))
@@ -23,10 +23,9 @@ TEXT = {
     "llama": make_text_gguf,
     "gemma3": lambda path: make_text_gguf(path, "gemma3"),
 } | tiny_architectures.CASES
-MMPROJ = {"idefics3": tiny_mmproj.idefics3, "qwen3a": tiny_mmproj.qwen3a, "ultravox": tiny_mmproj.ultravox}
 MEDIA = {
-    "image": Image(tiny_mmproj.picture(100, 60), "picture"),
-    "audio": Audio(tiny_mmproj.sound(0.5).astype("float32") / 32768, 16000, "sound"),
+    "image": base.medium("100x60"),
+    "audio": base.medium("0.5"),
 }
 
 
@@ -81,9 +80,9 @@ def test_text_model(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("case", MMPROJ)
+@pytest.mark.parametrize("case", CASES)
 def test_mmproj(case: str, tmp_path: Path) -> None:
-    survives(GGUF(MMPROJ[case](tmp_path / "m.gguf")), run_mmproj)
+    survives(GGUF(CASES[case].make(tmp_path / "m.gguf")), run_mmproj)
 
 
 @pytest.mark.parametrize(

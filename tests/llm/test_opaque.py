@@ -14,9 +14,9 @@ from llm.gguf import GGUF
 from llm.kernels import Kernels, reference
 from llm.kernels.operands import F32
 from mtmd import projector
-from mtmd.media import Audio, Image
-from tests import tiny_mmproj
 from tests.llm.opaque import Opaque, OpaqueKernels, bare
+from tests.mmproj import CASES as MMPROJ
+from tests.mmproj import base
 from tests.tiny_architectures import CASES
 
 X = Opaque(np.ones((2, 6), np.float32))
@@ -84,15 +84,10 @@ def test_every_architecture_leaves_arithmetic_to_kernels(name: str, tmp_path: Pa
     np.testing.assert_array_equal(logits(path, OpaqueKernels(reference)), logits(path, reference))
 
 
-@pytest.mark.parametrize("name", ["idefics3", "qwen3a", "ultravox"])
+@pytest.mark.parametrize("name", MMPROJ)
 def test_a_projector_leaves_arithmetic_to_kernels(name: str, tmp_path: Path) -> None:
-    path = getattr(tiny_mmproj, name)(tmp_path / "mmproj.gguf")
-    if name == "idefics3":
-        media: Any = Image(tiny_mmproj.picture(40, 30))
-    else:
-        media = Audio((tiny_mmproj.sound(1.0) / np.float32(32768)).astype(np.float32), 16000)
-    rows = []
-    for k in (reference, OpaqueKernels(reference)):
-        (p,) = projector.load(GGUF(path), k, "peer").values()
-        rows.append(bare(p.encode(p.preprocess(media)[0])))
-    np.testing.assert_array_equal(*rows)
+    gguf = GGUF(MMPROJ[name].make(tmp_path / "mmproj.gguf"))
+    plain = projector.load(gguf, reference)
+    for kind, p in projector.load(gguf, OpaqueKernels(reference)).items():
+        tile = p.preprocess(base.medium({"image": "40x30", "audio": "1.0"}[kind]))[0]
+        np.testing.assert_array_equal(bare(p.encode(tile)), plain[kind].encode(tile))

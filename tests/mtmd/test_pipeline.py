@@ -11,13 +11,10 @@ import pytest
 import mtmd
 from llm.chat import MediaSlot
 from llm.errors import ContextError, MediaError, ModelError, UsageError
-from llm.generate import generate
-from llm.sampling import Sampler
-from mtmd import prompt
 from mtmd.media import Audio, Image
 from mtmd.pipeline import GREEDY, Pipeline
-from tests import tiny_mmproj as tiny
-from tests.mtmd.test_projectors import CASES, GOLDEN, MAKERS, clip, medium
+from tests.mmproj import base, idefics3, qwen3a
+from tests.mmproj.base import clip
 
 Message = dict[str, Any]
 TEXT = {"type": "text", "text": "what is it?"}
@@ -27,9 +24,9 @@ TEXT = {"type": "text", "text": "what is it?"}
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tiny text model and all projectors."""
     path = tmp_path_factory.mktemp("tiny")
-    tiny.text(path / "text.gguf")
-    for name, make in MAKERS.items():
-        make(path / f"{name}.gguf")
+    base.text(path / "text.gguf", *idefics3.SPECIALS, *qwen3a.SPECIALS)
+    idefics3.make(path / "idefics3.gguf")
+    qwen3a.make(path / "qwen3a.gguf")
     return path
 
 
@@ -43,19 +40,7 @@ def ask(image: Image, text: str = "what is it?") -> Message:
 
 
 def picture(width: int = 40, height: int = 150) -> Image:
-    return Image(tiny.picture(width, height), f"{width}x{height}")
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_answer_is_the_peers(case: str, folder: Path) -> None:
-    name, what = case.split("/")
-    p = mtmd.load(folder / "text.gguf", folder / f"{name}.gguf", compat="peer", precision="exact")
-    tokenizer, context = p.model.tokenizer, p.model.context
-    pieces = [tokenizer.encode("hi "), MediaSlot(0), tokenizer.encode("what")]
-    built = prompt.build(pieces, [medium(what)], p.projectors, tokenizer, prompt.RowCache())
-    golden = GOLDEN[f"{case}/greedy"].tolist()
-    ids = generate(context, context.prefill(built.spans), Sampler(GREEDY), (), len(golden))
-    assert list(ids) == golden
+    return Image(base.picture(width, height), f"{width}x{height}")
 
 
 def test_stream_is_the_whole_answer(pipeline: Pipeline) -> None:
@@ -147,13 +132,13 @@ def test_kind_without_input_is_refused_b121(folder: Path) -> None:
 
 
 def test_mmproj_of_another_width_is_refused_b090_b091(folder: Path, tmp_path: Path) -> None:
-    path = tiny.idefics3(tmp_path / "wide.gguf", n_out=96, meta={"clip.vision.projection_dim": tiny.N_EMBD})
+    path = idefics3.make(tmp_path / "wide.gguf", n_out=96, meta={"clip.vision.projection_dim": base.N_EMBD})
     with pytest.raises(ModelError, match=r"wide\.gguf gives rows of 96, .*text\.gguf takes 64"):
         mtmd.load(folder / "text.gguf", path)
 
 
 def test_projection_dim_is_not_believed_b091(folder: Path, tmp_path: Path) -> None:
-    path = tiny.idefics3(tmp_path / "mmproj.gguf", meta={"clip.vision.projection_dim": 4 * tiny.N_EMBD})
+    path = idefics3.make(tmp_path / "mmproj.gguf", meta={"clip.vision.projection_dim": 4 * base.N_EMBD})
     assert mtmd.load(folder / "text.gguf", path).kinds == ("image",)
 
 
@@ -174,9 +159,9 @@ def test_settings_are_checked(folder: Path, pipeline: Pipeline) -> None:
 
 
 def test_embed_gives_the_rows_of_each_tile(pipeline: Pipeline) -> None:
-    rows = pipeline.embed([picture(40, 150), tiny.picture(128, 128)])
-    assert [r.shape for r in rows] == [(4, tiny.N_EMBD)] * (9 + 17)
-    one = pipeline.embed(tiny.picture(40, 150))
+    rows = pipeline.embed([picture(40, 150), base.picture(128, 128)])
+    assert [r.shape for r in rows] == [(4, base.N_EMBD)] * (9 + 17)
+    one = pipeline.embed(base.picture(40, 150))
     np.testing.assert_array_equal(np.concatenate(one), np.concatenate(rows[:9]))
 
 

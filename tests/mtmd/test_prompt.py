@@ -14,7 +14,7 @@ from llm.tokenizer import Tokenizer
 from mtmd.media import Audio, Image
 from mtmd.projector import Projector, Tile
 from mtmd.prompt import Prompt, RowCache, build, take_media
-from tests import tiny_mmproj as tiny
+from tests.mmproj import idefics3
 
 
 class MeanColour(Projector[Image]):
@@ -36,7 +36,7 @@ class MeanColour(Projector[Image]):
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    return Tokenizer.from_gguf(tiny.text(tmp_path_factory.mktemp("text") / "text.gguf"))
+    return Tokenizer.from_gguf(idefics3.text(tmp_path_factory.mktemp("text") / "text.gguf"))
 
 
 def grey(level: int, width: int = 64) -> Image:

@@ -24,12 +24,12 @@ SIZES = (
 def prepare(folder: Path) -> None:
     from PIL import Image
 
-    from tests import tiny_mmproj as tiny
+    from tests.mmproj import idefics3
 
-    tiny.text(folder / "text.gguf")
+    idefics3.text(folder / "text.gguf")
     for longest, side in TILINGS:
         options = {"n_layer": 1, "patch_size": side // 4, "longest_edge": longest, "image_size": side}
-        tiny.idefics3(folder / f"{longest}-{side}.gguf", **options)
+        idefics3.make(folder / f"{longest}-{side}.gguf", **options)
     for w, h in SIZES:
         Image.new("RGB", (w, h)).save(folder / f"{w}x{h}.png")
 
