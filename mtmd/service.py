@@ -7,8 +7,8 @@
     service.close()
 
 Without asyncio: `submit(question, tell)` calls `tell(event)` instead. `call(work)` runs a function of the
-pipeline in its thread and gives a Future. Closing a stream, or `cancel`, ends a question at the next tile,
-batch of the prompt or token; one that still waits is never begun.
+pipeline in its thread and gives a Future. Closing a stream, or `cancel`, ends a question at the next token or
+layer, also within a tile or the prompt; one that still waits is never begun.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 from llm.errors import LlmError
+from llm.kernels.interrupt import interruptible
 from llm.sampling import Logprob, Sampling
 from mtmd.answer import Answer, Usage
 from mtmd.pipeline import DEFAULT, Pipeline, Reasoning
@@ -109,7 +110,7 @@ class Job:
         self._reason: Exception | None = None
 
     def cancel(self, reason: Exception | None = None) -> None:
-        """End it: at once if it waits, else at the next tile, batch or token. Any thread may, repeatedly."""
+        """End it: at once if it waits, else at the next layer or token. Any thread may, repeatedly."""
         self._reason = self._reason or reason or Cancelled("cancelled")
         if self._withdraw(self):
             self.fail(self._reason)
@@ -126,7 +127,8 @@ class Job:
         """Answer, and tell of it. Raises nothing: a question must not end the thread that others wait for."""
         try:
             self.check()
-            self._answer(pipeline)
+            with interruptible(self.check):
+                self._answer(pipeline)
         except (Cancelled, LlmError) as error:
             self.fail(error)
         except Exception as error:

@@ -39,7 +39,7 @@ class Watched:
         self.asked: list[dict[str, Any]] = []
         self.pause, self.n_progress = 0.0, 0
 
-    def chat(self, messages: list[dict[str, Any]], sampling: Any, progress: Any) -> Any:
+    def chat(self, messages: list[dict[str, Any]], *, progress: Any, **settings: Any) -> Any:
         self.asked.append(messages[0]["content"][0])
 
         def slowly(stage: str, done: int, total: int) -> None:
@@ -49,7 +49,7 @@ class Watched:
                 self.n_progress += 1
             progress(stage, done, total)
 
-        return self._pipeline.chat(messages, sampling=sampling, progress=slowly)
+        return self._pipeline.chat(messages, progress=slowly, **settings)
 
 
 @pytest.fixture(scope="module")

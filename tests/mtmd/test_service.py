@@ -7,9 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 
 from llm.errors import MediaError, ModelError
+from llm.kernels import reference
 from mtmd.service import (
     BusyError,
     Cancelled,
@@ -175,6 +177,31 @@ def test_one_cancelled_in_the_middle_ends_before_the_next_token(
     until(lambda: isinstance(blocked.told[-1], Failed))
     assert sum(isinstance(event, Piece) for event in blocked.told) == 1
     assert isinstance(ask(service)[-1], Done)
+
+
+def test_one_cancelled_in_the_middle_of_a_tile_ends_at_the_next_layer(
+    service: Service, pipeline: FakePipeline
+) -> None:
+    weights, told, n_layer = reference.DenseLinear(np.zeros((2, 2), np.float32), None), list[Event](), 0
+    ended = threading.Event()
+
+    def tell(event: Event) -> None:
+        told.append(event)
+        if isinstance(event, Done | Failed):
+            ended.set()
+
+    def encode() -> None:
+        nonlocal n_layer
+        for n_layer in range(100):
+            if n_layer == 3:
+                job.cancel()
+            reference.linear(np.zeros((1, 2), np.float32), weights)
+
+    with Blocked(pipeline, service):  # until there is a job to cancel
+        pipeline.on_progress = encode
+        job = service.submit(question(), tell)
+    assert ended.wait(10)
+    assert n_layer == 3 and isinstance(told[-1], Failed) and isinstance(told[-1].error, Cancelled)
 
 
 def test_leaving_a_stream_cancels(service: Service, pipeline: FakePipeline) -> None:
